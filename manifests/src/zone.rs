@@ -121,7 +121,7 @@ impl Zone {
             mirror: false,
         };
         let Some((_, address)) = url.split_once("://") else { return vec![origin()] };
-        let (mut all, only) = self.candidates(address, |rule, base, rest| {
+        let (mut all, only) = self.candidates(address, Kind::File, |rule, base, rest| {
             if is_folder(base) {
                 let (url, folder) = (format!("{base}{rest}"), Some(base.to_owned()));
                 return Some(FileCandidate {
@@ -154,11 +154,15 @@ impl Zone {
 
     /// References to pull an image by, in order.
     pub fn images(&self, reference: &str) -> Vec<ImageCandidate> {
-        let (mut all, only) = self.candidates(reference, |rule, base, rest| {
+        let (mut all, only) = self.candidates(reference, Kind::Image, |rule, base, rest| {
             if is_folder(base) {
                 return None;
             }
             let (plain_http, base) = scheme(rule, base);
+            // A tag or digest right behind a host would be its port, or make a login of it.
+            if rest.starts_with([':', '@']) && !base.contains('/') {
+                return None;
+            }
             let reference = format!("{base}{rest}");
             let registry = host(&reference);
             Some(ImageCandidate { reference, registry, plain_http, ca_file: rule.ca_file.clone(), mirror: true })
@@ -177,16 +181,25 @@ impl Zone {
 
     /// Rules that match none of these addresses: of files with their scheme, of images without.
     pub fn idle<'a>(&self, addresses: impl IntoIterator<Item = &'a str>) -> Vec<&Rule> {
-        let plain = |address: &'a str| address.split_once("://").map_or(address, |(_, rest)| rest);
-        let addresses: Vec<&str> = addresses.into_iter().map(plain).collect();
-        self.rules.iter().filter(|rule| !addresses.iter().any(|address| rule.rest(address).is_some())).collect()
+        let plain = |address: &'a str| match address.split_once("://") {
+            Some((_, rest)) => (rest, Kind::File),
+            None => (address, Kind::Image),
+        };
+        let addresses: Vec<(&str, Kind)> = addresses.into_iter().map(plain).collect();
+        let is_idle = |rule: &&Rule| !addresses.iter().any(|(address, kind)| rule.rest(address, *kind).is_some());
+        self.rules.iter().filter(is_idle).collect()
     }
 
     /// Candidates of every rule that matches, each once, and whether one of them forbids to continue.
-    fn candidates<T: PartialEq>(&self, address: &str, make: impl Fn(&Rule, &str, &str) -> Option<T>) -> (Vec<T>, bool) {
+    fn candidates<T: PartialEq>(
+        &self,
+        address: &str,
+        kind: Kind,
+        make: impl Fn(&Rule, &str, &str) -> Option<T>,
+    ) -> (Vec<T>, bool) {
         let mut all: Vec<T> = Vec::new();
         for rule in &self.rules {
-            let Some(rest) = rule.rest(address) else { continue };
+            let Some(rest) = rule.rest(address, kind) else { continue };
             for candidate in rule.to.iter().filter_map(|base| make(rule, base.trim_end_matches('/'), rest)) {
                 // A rule for a folder and one for its host may lead to one place.
                 if !all.contains(&candidate) {
@@ -201,13 +214,21 @@ impl Zone {
     }
 }
 
+/// What an address is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    Image,
+}
+
 impl Rule {
     /// What follows the match in an address without scheme; none when the rule is for something else. A match ends where a
     /// part of the address ends: `registry.k8s.io` does not match `registry.k8s.io:5000/x`, nor `github.com/etcd` what is
-    /// under `github.com/etcd-io`.
-    fn rest<'a>(&self, address: &'a str) -> Option<&'a str> {
+    /// under `github.com/etcd-io`. A repository of images ends with `:` and `@`, too; behind the host that takes its place in the
+    /// address of a file, these would make another host of it, and it would be shown the rule's certificate.
+    fn rest<'a>(&self, address: &'a str, kind: Kind) -> Option<&'a str> {
         let rest = address.strip_prefix(self.matches.as_str())?;
-        let repository = self.matches.contains('/') && rest.starts_with([':', '@']);
+        let repository = kind == Kind::Image && self.matches.contains('/') && rest.starts_with([':', '@']);
         (rest.is_empty() || rest.starts_with('/') || repository).then_some(rest)
     }
 }

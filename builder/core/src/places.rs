@@ -11,6 +11,12 @@ pub(crate) fn shown(address: &str) -> String {
     }
 }
 
+/// Whether an address has a name or a password before its host.
+pub(crate) fn holds_login(address: &str) -> bool {
+    let host = address.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
+    host.is_some_and(|host| host.contains('@'))
+}
+
 pub(crate) fn files(zone: &Zone, url: &str) -> Vec<FileCandidate> {
     zone.files(url)
         .into_iter()

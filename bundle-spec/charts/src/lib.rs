@@ -10,3 +10,6 @@ pub mod judge;
 pub mod objects;
 pub mod stored;
 pub mod suspect;
+
+/// The most memory of helm where a chart of others is rendered, in bytes: it has a gigabyte of addresses for itself.
+pub const HELM_MEMORY: u64 = 4 << 30;

@@ -19,6 +19,12 @@ pub(crate) fn leads_out(path: &str) -> bool {
         || plain.split(['/', '\\']).any(|part| part == "..")
 }
 
+/// Whether an address has a name or a password of somebody before its host.
+pub(crate) fn has_login(address: &str) -> bool {
+    let rest = address.split_once("://").map(|(_, rest)| rest);
+    rest.and_then(|rest| rest.split(['/', '\\', '?', '#']).next()).is_some_and(|host| host.contains('@'))
+}
+
 /// With what stands for dots and slashes as these.
 fn decoded(path: &str) -> String {
     let mut plain = path.to_owned();

@@ -74,8 +74,31 @@ pub struct Want {
     pub digest: Option<Digest>,
     /// Its size in bytes, when known beforehand.
     pub size: Option<u64>,
+    /// The most bytes that it may have, whoever says how many they are; where nobody does and this is not given either, 16 GiB.
+    pub most: Option<u64>,
     /// The file is a program or an archive: a page, JSON or XML in its place is refused by name, before hashing.
     pub refuse_html: bool,
+}
+
+/// The most bytes of a file whose size nobody says: who serves it would otherwise end when the disk is full.
+const MOST: u64 = 16 << 30;
+
+impl Want {
+    /// How many bytes may come.
+    pub(crate) fn bound(&self) -> u64 {
+        let most = self.most.unwrap_or(if self.size.is_some() { u64::MAX } else { MOST });
+        self.size.map_or(most, |size| size.min(most))
+    }
+
+    /// Refuses a size that is beyond the bound. A size that is known and another one is for others to refuse.
+    pub(crate) fn check_bound(&self, origin: &str, found: Option<u64>) -> Result<(), TransportError> {
+        let most = self.most.unwrap_or(MOST);
+        let applies = self.most.is_some() || self.size.is_none();
+        match self.size.max(found).filter(|size| applies && *size > most) {
+            Some(_) => Err(TransportError::TooLarge { origin: origin.to_owned(), most }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A file that is in the store now.

@@ -93,6 +93,16 @@ pub enum TransportError {
         /// Bytes announced or sent.
         found: u64,
     },
+    /// It is larger than such a file may be. What was fetched is deleted.
+    #[error(
+        "{origin} has or sends more than {most} bytes, the most that is taken of such a file; the origin or a cache before it is wrong"
+    )]
+    TooLarge {
+        /// The address.
+        origin: String,
+        /// Bytes.
+        most: u64,
+    },
     /// A page, an error message or an encoded body where the file itself was expected.
     #[error(
         "{origin} sent {found} instead of the file; a login page or a proxy is in the way, or the address is wrong"
@@ -287,6 +297,7 @@ impl TransportError {
             Self::Outside { .. }
             | Self::Mismatch { .. }
             | Self::WrongSize { .. }
+            | Self::TooLarge { .. }
             | Self::NotTheFile { .. }
             | Self::Image { .. }
             | Self::NoRanges { .. }

@@ -51,7 +51,9 @@ pub use identity::Identity;
 pub use layout::Layout;
 pub use lease::Lease;
 pub use medium::SCHEME as LOCAL_SCHEME;
-pub use oci::{Credentials, ImageCandidate, OciRegistry, RegistriesConf, Registry, Repository, ResolvedImage};
+pub use oci::{
+    Credentials, ImageCandidate, OciRegistry, RawManifest, RegistriesConf, Registry, Repository, ResolvedImage,
+};
 pub use options::{HttpOptions, MutualTls};
 pub use range::HttpFile;
 pub use sniff::{by_content_type as page_by_content_type, by_first_bytes as page_by_first_bytes};

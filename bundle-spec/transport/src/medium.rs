@@ -238,6 +238,7 @@ fn copy(place: &Place, want: &Want, store: &Store, done: Arc<AtomicU64>) -> Resu
     if let Some(expected) = want.size.filter(|expected| *expected != size) {
         return Err(wrong_size(expected, size));
     }
+    want.check_bound(&place.origin, Some(size))?;
     // One that grows meanwhile is another one.
     let mut reader = Counted { file: file.take(size.saturating_add(1)), done, failed: None };
     let inserted = store.insert(&mut reader, want.digest);

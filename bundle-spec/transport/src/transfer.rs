@@ -38,6 +38,7 @@ pub(crate) async fn fetch(
     store: &Store,
     progress: &Progress<'_>,
 ) -> Result<Fetched, TransportError> {
+    want.check_bound(&source.origin(), None)?;
     let key = match want.digest {
         Some(digest) => digest.hex(),
         None => format!("address-{}", Digest::of(source.origin()).hex()),
@@ -158,7 +159,7 @@ impl Download<'_> {
     }
 
     async fn attempt(&mut self) -> Result<(), Attempt> {
-        if self.want.size.is_some_and(|size| self.partial.length() > size) {
+        if self.partial.length() > self.want.bound() {
             self.partial.clear()?;
         }
         if self.partial.length() > 0 && self.want.size == Some(self.partial.length()) {
@@ -249,12 +250,16 @@ impl Download<'_> {
         {
             return Err(TransportError::NotTheFile { origin, found: found.to_owned() });
         }
-        match (self.want.size, self.total) {
-            (Some(expected), Some(found)) if expected != found => {
-                Err(TransportError::WrongSize { origin, expected, found })
-            }
-            _ => Ok(()),
+        if let (Some(expected), Some(found)) = (self.want.size, self.total)
+            && expected != found
+        {
+            return Err(TransportError::WrongSize { origin, expected, found });
         }
+        let checked = self.want.check_bound(&origin, self.total);
+        if checked.is_err() {
+            self.partial.clear()?;
+        }
+        checked
     }
 
     async fn body(&mut self, response: Response) -> Result<(), Attempt> {
@@ -291,10 +296,14 @@ impl Download<'_> {
     async fn take(&mut self, gathered: &mut Gathered, chunk: &Bytes) -> Result<(), Attempt> {
         gathered.bytes.extend_from_slice(chunk);
         let length = self.partial.length() + gathered.bytes.len() as u64;
-        if let Some(expected) = self.want.size.filter(|size| length > *size) {
+        if length > self.want.bound() {
             self.partial.clear()?;
             let origin = self.source.origin();
-            return Err(TransportError::WrongSize { origin, expected, found: length }.into());
+            return Err(match self.want.size {
+                Some(expected) => TransportError::WrongSize { origin, expected, found: length },
+                None => TransportError::TooLarge { origin, most: self.want.bound() },
+            }
+            .into());
         }
         if !gathered.begun && gathered.bytes.len() >= sniff::HEAD {
             self.sniff(gathered)?;

@@ -125,6 +125,28 @@ fn a_match_ends_where_a_part_of_the_address_ends() {
 }
 
 #[test]
+fn what_follows_a_match_never_makes_another_host_of_the_mirror() {
+    let zone = "name: x\nrules: [{match: good.test/stable, to: [\"https://mirror.test\"], certFile: c, keyFile: k}]\n";
+    let zone = Zone::parse(zone).unwrap();
+    let files = |rest: &str| zone.files(&format!("https://good.test/stable{rest}"));
+    for rest in ["@127.0.0.1:18443/x.tgz", ":18443/x.tgz", ":user@127.0.0.1/x.tgz", "?a@b", "#a", "\\a"] {
+        let [origin] = files(rest).try_into().unwrap();
+        assert_eq!(origin.url, format!("https://good.test/stable{rest}"));
+        assert_eq!(origin.identity, None, "{rest}");
+    }
+    assert_eq!(files("")[0].url, "https://mirror.test");
+    assert_eq!(files("/@127.0.0.1/x")[0].url, "https://mirror.test/@127.0.0.1/x");
+    // A repository of images ends with its tag; where a host alone takes its place, nothing is left to ask for.
+    let zone = |to: &str| Zone::parse(&format!("name: x\nrules: [{{match: reg.test/app, to: [{to}]}}]\n")).unwrap();
+    for tag in [":8443", "@127.0.0.1:1/app", ":v1", "@sha256:00"] {
+        let asked = format!("reg.test/app{tag}");
+        assert_eq!(references(&zone("m.test"), &asked), std::slice::from_ref(&asked));
+        assert_eq!(references(&zone("m.test/a"), &asked), [format!("m.test/a{tag}"), asked.clone()]);
+        assert_eq!(zone("m.test").idle([asked.as_str()]).len(), 0);
+    }
+}
+
+#[test]
 fn a_wrong_zone_file_is_refused_with_every_place() {
     let problems = Zone::parse(
         "rules:\n- {match: https://x, to: []}\n- {to: [ftp://x], onli: true}\n- {match: a, to: [b], only: maybe}\n",

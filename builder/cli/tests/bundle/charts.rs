@@ -177,6 +177,16 @@ fn a_chart_of_a_registry_is_the_layer_that_its_tag_names() {
     // Another place with the lock and nothing in its cache fetches the layer by its digest.
     std::fs::remove_dir_all(place.site.path("kubexm")).unwrap();
     place.run(&["build", "-o", "out.tar.zst", "--locked"]).must(ExitCode::Ok);
+
+    // Mirrors of registries.conf have the tag, too.
+    let mirror = format!("[[registry.mirror]]\nlocation = \"{}\"\ninsecure = true\n", place.registry.address);
+    place.site.write("own.conf", format!("[[registry]]\nprefix = \"upstream.invalid\"\n{mirror}"));
+    place.operator("{oci: \"oci://upstream.invalid/charts/operator\", version: 1.2.3+b1}", "");
+    std::fs::remove_dir_all(place.site.path("kubexm")).unwrap();
+    place.run(&["lock", "--registries-conf", "own.conf"]).must(ExitCode::Ok);
+    let lock = std::fs::read(place.site.path("cluster.lock.json")).unwrap();
+    let lock: Value = serde_json::from_slice(&lock).unwrap();
+    assert_eq!(item(&lock, "chart/op")["digest"], Digest::of(&chart).to_string());
 }
 
 #[test]
@@ -323,6 +333,8 @@ fn each_failure_to_get_a_chart_has_its_own_exit_code() {
     let url = server.url("charts");
     let (forged, _) = repository(Some(&"0".repeat(64)), "files/operator-1.2.3.tgz");
     let (no_digest, _) = repository(Some(""), "files/operator-1.2.3.tgz");
+    let (login, _) = repository(None, "https://good.test@127.0.0.1:1/x.tgz");
+    let (login_of_registry, _) = repository(None, "oci://name@registry.test/charts/operator");
     let page = Server::files(vec![("charts/index.yaml", b"<html>log in</html>".to_vec())]);
     place.site.write("chart.tgz", "no archive");
     for (source, code, words) in [
@@ -342,6 +354,16 @@ fn each_failure_to_get_a_chart_has_its_own_exit_code() {
             format!("{{repo: \"{}\", chart: operator, version: 1.2.3}}", page.url("charts")),
             ExitCode::OriginMismatch,
             "instead of the file",
+        ),
+        (
+            format!("{{repo: \"{}\", chart: operator, version: 1.2.3}}", login.url("charts")),
+            ExitCode::OriginMismatch,
+            "an address with a login",
+        ),
+        (
+            format!("{{repo: \"{}\", chart: operator, version: 1.2.3}}", login_of_registry.url("charts")),
+            ExitCode::OriginMismatch,
+            "an address with a login",
         ),
         (
             "{oci: \"oci://registry.test/team/operator\", version: \"1.0\"}".to_owned(),

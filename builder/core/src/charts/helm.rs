@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
+use kubexm_charts::HELM_MEMORY;
 use kubexm_manifests::component::Payload;
 use kubexm_manifests::{Catalogue, Component, Zone, version};
 use kubexm_spec::{Arch, ArtifactKey, Program};
@@ -68,7 +69,7 @@ impl Helm {
         };
         let sandbox = Sandbox::probe(folder.path()).await;
         let helm = Self { program, sandbox, folder };
-        let limits = Limits { time: TIME, output: 4 << 10 };
+        let limits = Limits { time: TIME, output: 4 << 10, memory: HELM_MEMORY };
         let ended = helm.sandbox.run(&helm.program, &["version", "--short"], helm.folder.path(), limits).await;
         match ended {
             Ok(ended) if ended.status.success() => Ok(helm),
@@ -100,7 +101,7 @@ impl Helm {
         if let Some(kubernetes) = job.kubernetes {
             args.extend(["--kube-version", kubernetes].map(OsString::from));
         }
-        let limits = Limits { time: TIME, output: STREAM_LIMIT };
+        let limits = Limits { time: TIME, output: STREAM_LIMIT, memory: HELM_MEMORY };
         let ended = self.sandbox.run(&self.program, &args, home.path(), limits).await.map_err(&refused)?;
         if !ended.status.success() {
             return Err(refused(printable_excerpt(&ended.stderr)));
@@ -145,7 +146,7 @@ async fn from_catalogue(
     let candidates = places::files(zone, &url);
     let checksums = checksum_url.as_deref().map(|url| places::files(zone, url)).unwrap_or_default();
     let locked = file::lock(&wanted, &candidates, &checksums, origins).await?;
-    let want = Want { digest: Some(locked.digest), size: Some(locked.size), refuse_html: true };
+    let want = Want { digest: Some(locked.digest), size: Some(locked.size), refuse_html: true, ..Want::default() };
     let fetched = origins.http.fetch(&candidates, &want, &origins.store, &|_, _| {}).await;
     fetched.map_err(|source| BuildError::Fetch { item: key.to_string(), source: Box::new(source) })?;
     let archive = origins.store.path(&locked.digest);

@@ -1,12 +1,14 @@
 //! Runs a program on foreign input: nothing of this machine's environment, a home of its own that is removed
 //! afterwards, no network where the kernel lets us take it away (util-linux `unshare`, a user and a network
-//! namespace), a time limit, and no more output than is said. Its memory is not bounded.
+//! namespace), limits of time and memory, and no more output than is said.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use kubexm_charts::HELM_MEMORY as MEMORY;
+use rustix::process::{Pid, Resource, Rlimit};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
@@ -28,6 +30,8 @@ pub struct Limits {
     pub time: Duration,
     /// Bytes of standard output.
     pub output: u64,
+    /// Bytes of its addresses.
+    pub memory: u64,
 }
 
 /// How a run ended.
@@ -44,7 +48,7 @@ pub struct Ended {
 impl Sandbox {
     /// Without a network where this machine's kernel allows that.
     pub async fn probe(folder: &Path) -> Self {
-        let limits = Limits { time: Duration::from_secs(10), output: 1 << 10 };
+        let limits = Limits { time: Duration::from_secs(10), output: 1 << 10, memory: MEMORY };
         for unshare in UNSHARE.map(PathBuf::from).into_iter().filter(|path| path.exists()) {
             let sandbox = Self { unshare: Some(unshare) };
             let tried = sandbox.run(Path::new("/bin/sh"), &["-c", "exit 0"], folder, limits).await;
@@ -85,6 +89,12 @@ impl Sandbox {
             command.env(name, folder.join(below));
         }
         let mut child = command.spawn().map_err(|e| format!("{} does not start: {e}", program.display()))?;
+        // unshare becomes the program, and keeps the limit.
+        if let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+            let most = Rlimit { current: Some(limits.memory), maximum: Some(limits.memory) };
+            rustix::process::prlimit(Some(pid), Resource::As, most)
+                .map_err(|e| format!("the memory of {} cannot be limited: {e}", program.display()))?;
+        }
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let run = async {
             let read = async {
@@ -141,7 +151,7 @@ async fn all(from: Option<impl AsyncRead + Unpin>, limit: u64) -> Result<Vec<u8>
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { time: Duration::from_secs(20), output: 4096 };
+    const LIMITS: Limits = Limits { time: Duration::from_secs(20), output: 4096, memory: MEMORY };
 
     async fn shell(sandbox: &Sandbox, line: &str, limits: Limits) -> Result<Ended, String> {
         let folder = tempfile::tempdir().unwrap();
@@ -165,6 +175,18 @@ mod tests {
         let text = String::from_utf8(ended.stdout).unwrap();
         let cards = text.lines().filter(|line| line.contains(':') && !line.trim_start().starts_with("lo:")).count();
         assert!(!sandbox.is_offline() || cards == 0, "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_program_that_takes_more_memory_than_any_chart_is_ended_with_and_without_a_network() {
+        let folder = tempfile::tempdir().unwrap();
+        for sandbox in [Sandbox::default(), Sandbox::probe(folder.path()).await] {
+            let limits = Limits { time: Duration::from_secs(60), ..LIMITS };
+            let greedy = "import time; time.sleep(1); bytearray(6 << 30)";
+            let args = ["-c", greedy];
+            let ended = sandbox.run(Path::new("/usr/bin/python3"), &args, folder.path(), limits).await.unwrap();
+            assert!(!ended.status.success() && ended.stderr.contains("MemoryError"), "{}", ended.stderr);
+        }
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use kubexm_manifests::Zone;
 use kubexm_manifests::requirements::{ChartSource, chart_index};
 use kubexm_spec::lock::Descriptor;
 use kubexm_spec::{ArtifactKey, Digest, Trust};
-use kubexm_transport::{FileCandidate, ImageCandidate, Store, TransportError, Want};
+use kubexm_transport::{FileCandidate, ImageCandidate, RawManifest, Store, TransportError, Want};
 use serde::Deserialize;
 
 use super::Origins;
@@ -18,7 +18,7 @@ use crate::charts::archive::{self, Chart};
 use crate::charts::documents::STREAM_LIMIT;
 use crate::charts::error::ChartError;
 use crate::charts::index;
-use crate::places::{files, images};
+use crate::places::{files, holds_login, images};
 use crate::resolve::{Candidates, ChartCandidates};
 
 /// The layer that is the archive (helm.sh/docs/topics/registries, HIP-0006).
@@ -226,6 +226,12 @@ impl Repository<'_> {
 
     /// Brings the archive into the store; its size.
     async fn fetch(&self, url: &str, digest: Digest, origins: &Origins) -> Result<u64, BuildError> {
+        if holds_login(url) {
+            let index = kubexm_transport::http::shown(&chart_index(self.url));
+            let problem =
+                "its index names an address with a login, which would go to whoever the index says".to_owned();
+            return Err(not_a_chart(self.key, &index, problem, false));
+        }
         if let Some(reference) = url.strip_prefix("oci://") {
             let (name, tag) = kubexm_spec::depot::split_reference(reference);
             let repositories = images(self.zone, name);
@@ -243,7 +249,7 @@ impl Repository<'_> {
         } else {
             format!("{}/{}", self.url.trim_end_matches('/'), url.trim_start_matches('/'))
         };
-        let want = Want { digest: Some(digest), size: None, refuse_html: true };
+        let want = Want { digest: Some(digest), size: None, most: Some(ARCHIVE_LIMIT), refuse_html: true };
         let candidates = files(self.zone, &address);
         let fetched = origins.http.fetch(&candidates, &want, &origins.store, &|_, _| {}).await;
         fetched.map(|fetched| fetched.size).map_err(|source| failed(self.key, source))
@@ -287,34 +293,21 @@ async fn chart_layer(
     repositories: &[ImageCandidate],
     origins: &Origins,
 ) -> Result<Descriptor, BuildError> {
-    let mut tried = Vec::new();
-    for candidate in repositories {
-        let origin = format!("oci://{}/{}:{tag}", candidate.registry, candidate.repository);
-        let asked = async { origins.registry.repository(candidate, &[]).await?.manifest(tag).await };
-        let raw = match asked.await {
-            Ok(Some(raw)) => raw,
-            Ok(None) => {
-                tried.push(TransportError::Missing { origin, reason: "no such tag".to_owned() });
-                continue;
-            }
-            Err(error) => {
-                tried.push(error);
-                continue;
-            }
-        };
+    let layer = |place: &str, raw: RawManifest| {
         let manifest: Result<Manifest, _> = serde_json::from_slice(&raw.bytes);
         let layers = manifest.map(|manifest| manifest.layers).unwrap_or_default();
         let mut charts = layers.into_iter().filter(|layer| layer.media_type == CHART_LAYER);
         match (charts.next(), charts.next()) {
-            (Some(layer), None) if layer.size <= ARCHIVE_LIMIT => return Ok(layer),
-            _ => {
-                let found = "something other than a chart: it does not have exactly one layer of a chart's media type"
-                    .to_owned();
-                tried.push(TransportError::NotTheFile { origin, found });
-            }
+            (Some(layer), None) if layer.size <= ARCHIVE_LIMIT => Ok(layer),
+            _ => Err(TransportError::NotTheFile {
+                origin: format!("oci://{place}:{tag}"),
+                found: "something other than a chart: it does not have exactly one layer of a chart's media type"
+                    .to_owned(),
+            }),
         }
-    }
-    Err(failed(key, TransportError::AllFailed { what: format!("{name}:{tag}"), tried }))
+    };
+    let found = origins.registry.tagged(repositories, tag, layer).await;
+    found.map_err(|tried| failed(key, TransportError::AllFailed { what: format!("{name}:{tag}"), tried }))
 }
 
 async fn fetch_layer(

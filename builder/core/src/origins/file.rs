@@ -56,7 +56,7 @@ pub async fn lock(
     if let Some(size) = origins.store.size(&digest) {
         return Ok(locked(size));
     }
-    let want = Want { digest: Some(digest), size: None, refuse_html: refuse_html(wanted.key) };
+    let want = Want { digest: Some(digest), refuse_html: refuse_html(wanted.key), ..Want::default() };
     let fetched = origins.http.fetch(candidates, &want, &origins.store, &|_, _| {}).await.map_err(fail)?;
     Ok(locked(fetched.size))
 }
@@ -126,7 +126,7 @@ pub async fn fetch(
     origins: &Origins,
     progress: &Progress<'_>,
 ) -> Result<(), TransportError> {
-    let want = Want { digest: Some(digest), size: Some(size), refuse_html };
+    let want = Want { digest: Some(digest), size: Some(size), refuse_html, ..Want::default() };
     origins.http.fetch(candidates, &want, &origins.store, progress).await.map(drop)
 }
 

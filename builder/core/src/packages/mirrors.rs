@@ -9,6 +9,7 @@ use kubexm_spec::{Arch, Family};
 use kubexm_transport::{FileCandidate, LOCAL_SCHEME};
 
 use super::medium::{self, folders};
+use crate::places::holds_login;
 
 /// Addresses by the name of a profile's repository; none where its own holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,11 +136,6 @@ impl Mirrors {
     pub fn is_named(&self, name: &str) -> bool {
         self.named.contains(name)
     }
-}
-
-fn holds_login(url: &str) -> bool {
-    let host = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
-    host.is_some_and(|host| host.contains('@'))
 }
 
 /// A mirror that the user gave: an address unchanged, a folder as its absolute path.

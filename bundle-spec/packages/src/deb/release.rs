@@ -137,12 +137,16 @@ impl Release {
         Ok(read)
     }
 
-    /// Whether it is what a suite of that name (`bookworm`, `stable`, `bookworm-security`) should be. A path stands for itself by
-    /// its first part: `bookworm/updates` was `bookworm-security`'s.
+    /// Whether it is what a suite of that name (`bookworm`, `stable`, `bookworm-security`) should be.
+    ///
+    /// All pockets of Ubuntu have the codename of their release (`jammy-proposed` says `Codename: jammy`) and one key: there only
+    /// `Suite` distinguishes what is released from what is not. Debian's codenames have the pocket, too.
     pub fn is_of(&self, suite: &str) -> bool {
         let says = |word: &Option<String>| word.as_deref().is_some_and(|word| word == suite);
         let silent = self.suite.is_none() && self.codename.is_none();
-        silent || says(&self.suite) || says(&self.codename)
+        let pocket = |found: &str| found.strip_prefix(suite).is_some_and(|rest| rest.starts_with('-'));
+        let is_pocket = self.suite.as_deref().is_some_and(pocket);
+        silent || says(&self.suite) || (says(&self.codename) && !is_pocket)
     }
 
     /// The indexes of a component for an architecture: one, and where the suite keeps them apart that of `all`.
@@ -324,6 +328,36 @@ mod tests {
         assert_eq!(index.paths, ["main/binary-amd64/Packages.gz"]);
         let index = release("", &["./Packages.zst"]).flat_index().unwrap();
         assert_eq!(index.paths, ["Packages.zst"]);
+    }
+
+    #[test]
+    fn another_pocket_of_a_release_is_not_taken_for_the_release() {
+        let of = |suite: &str, codename: &str| Release {
+            suite: Some(suite.to_owned()),
+            codename: Some(codename.to_owned()),
+            ..Release::default()
+        };
+        let ubuntu = ["jammy", "jammy-updates", "jammy-security", "jammy-proposed", "jammy-backports"];
+        for asked in ubuntu {
+            for served in ubuntu {
+                assert_eq!(of(served, "jammy").is_of(asked), asked == served, "{served} for {asked}");
+            }
+        }
+        let debian = [
+            ("oldstable", "bookworm"),
+            ("oldstable-updates", "bookworm-updates"),
+            ("oldstable-backports", "bookworm-backports"),
+            ("oldstable-security", "bookworm-security"),
+        ];
+        for (at, (suite, codename)) in debian.into_iter().enumerate() {
+            for (other, (other_suite, other_codename)) in debian.into_iter().enumerate() {
+                let release = of(other_suite, other_codename);
+                assert_eq!(release.is_of(suite), at == other, "{other_suite} for {suite}");
+                assert_eq!(release.is_of(codename), at == other, "{other_codename} for {codename}");
+            }
+        }
+        assert!(of("stable", "trixie").is_of("stable") && of("stable", "trixie").is_of("trixie"));
+        assert!(!of("stable", "trixie").is_of("bookworm"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io::BufRead;
 use kubexm_spec::Digest;
 
 use super::xml::{Document, DocumentError, Node, sha256};
+use crate::location::has_login;
 
 /// Of either list, in bytes.
 pub const LIMIT: u64 = 4 * 1024 * 1024;
@@ -20,11 +21,16 @@ pub struct Metalink {
     pub mirrors: Vec<String>,
 }
 
-/// The base addresses of a plain list, in its order. Lines that are no address with http or https are left out.
+/// Whether a mirror may be asked: over http or https, and without a login, which nobody gives to all who ask for a list.
+fn is_usable(url: &str) -> bool {
+    (url.starts_with("https://") || url.starts_with("http://")) && !has_login(url)
+}
+
+/// The base addresses of a plain list, in its order. Lines that are no address with http or https, or have a login, are left out.
 pub fn mirrorlist(text: &str) -> Vec<String> {
     let base = |line: &str| {
         let line = line.trim();
-        (line.starts_with("https://") || line.starts_with("http://")).then(|| line.trim_end_matches('/').to_owned())
+        is_usable(line).then(|| line.trim_end_matches('/').to_owned())
     };
     text.lines().filter_map(base).collect()
 }
@@ -60,8 +66,7 @@ pub fn metalink(reader: impl BufRead) -> Result<Metalink, DocumentError> {
                     }
                     "url" if files == 1 => {
                         let base = text.trim().strip_suffix(REPOMD).map(|base| base.trim_end_matches('/').to_owned());
-                        let web = |url: &String| url.starts_with("https://") || url.starts_with("http://");
-                        urls.extend(preference.zip(base.filter(web)));
+                        urls.extend(preference.zip(base.filter(|url| is_usable(url))));
                     }
                     _ => {}
                 }
@@ -109,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_plain_list_gives_its_addresses_only() {
-        let text = "# repo = baseos\nhttps://a/b/\r\nftp://c/d\n\nhttp://e\nInvalid release\n";
+        let text = "# repo = baseos\nhttps://a/b/\r\nftp://c/d\n\nhttp://e\nhttps://f@g/h\nInvalid release\n";
         assert_eq!(mirrorlist(text), ["https://a/b", "http://e"]);
     }
 }

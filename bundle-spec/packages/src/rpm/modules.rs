@@ -11,6 +11,8 @@ use super::DocumentError;
 pub const LIMIT: u64 = 128 * 1024 * 1024;
 /// Documents of the whole: each is looked at for each default. EL8's has some thousands.
 const DOCUMENTS: usize = 50_000;
+/// The longest name of a module, stream or context, in bytes: they are compared with each other.
+const LENGTH: usize = 1024;
 /// Nodes of one document.
 const NODES: usize = 1_000_000;
 const NAME: &str = "modules.yaml";
@@ -115,6 +117,9 @@ impl Modules {
         match (kind.document.as_deref(), kind.version) {
             (Some("modulemd"), Some(2)) => {
                 let Modulemd { data } = parse(document)?;
+                if [&data.name, &data.stream, &data.context].into_iter().any(|name| name.len() > LENGTH) {
+                    return Err(format!("a module's name, stream or context is longer than {LENGTH} bytes"));
+                }
                 let requires = data.dependencies.into_iter().flat_map(|dependencies| dependencies.requires);
                 self.builds.push(Build {
                     module: data.name,

@@ -13,10 +13,24 @@ use crate::model::{Comparison, Deferred, MultiArch, Package, Provide, RepoId};
 
 /// Longest location of a package, in bytes.
 const LOCATION: usize = 4096;
+/// The most that packages of one index provide, need, cannot stand and list as paths, together: each takes some 60 bytes of memory, though
+/// a few bits may say it in the packed index. EL's AppStream has some two million; ten times that leaves room for repositories that keep
+/// every earlier build, and takes 1.2 GB.
+const ENTRIES: u64 = 20_000_000;
 
 /// The packages of an index, in its order. `keep` says which architectures are wanted (`x86_64`, `noarch`): the others are not
 /// held in memory.
 pub fn read(reader: impl BufRead, repo: RepoId, keep: impl Fn(&str) -> bool) -> Result<Vec<Package>, DocumentError> {
+    read_within(reader, repo, keep, ENTRIES)
+}
+
+fn read_within(
+    reader: impl BufRead,
+    repo: RepoId,
+    keep: impl Fn(&str) -> bool,
+    most: u64,
+) -> Result<Vec<Package>, DocumentError> {
+    let mut entries = 0;
     let mut document = Document::new("primary.xml", "metadata", reader);
     let mut packages = Vec::new();
     let mut entry: Option<Entry> = None;
@@ -25,7 +39,11 @@ pub fn read(reader: impl BufRead, repo: RepoId, keep: impl Fn(&str) -> bool) -> 
         let step = match document.next()? {
             Node::Open(element) => {
                 text.clear();
+                if entry.is_some() && matches!(element.name(), "entry" | "file") {
+                    entries += 1;
+                }
                 match (element.name(), &mut entry) {
+                    _ if entries > most => Err(format!("it lists more than {most} provides, relations and paths")),
                     ("package", _) => {
                         let rpm = element.attribute("type")?.is_none_or(|kind| kind == "rpm");
                         entry = rpm.then(Entry::default);
@@ -312,6 +330,17 @@ mod tests {
             let error = read(text.as_bytes(), RepoId(0), |_| true).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn an_index_that_unpacks_to_entries_without_end_is_refused_before_they_fill_the_memory() {
+        // TEXT has eleven.
+        let text = TEXT.replacen("<file>", "<file/><file>", 1);
+        let of = |text: &str, most| read_within(text.as_bytes(), RepoId(0), |arch| arch != "i686", most);
+        assert!(of(TEXT, 11).is_ok());
+        let error = of(TEXT, 10).unwrap_err().to_string();
+        assert!(error.contains("more than 10 provides, relations and paths"), "{error}");
+        assert!(of(&text, 11).is_err() && of(&text, 12).is_ok(), "an empty path is one, too");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io::BufRead;
 use kubexm_spec::Digest;
 
 use super::xml::{Document, DocumentError, Node, sha256};
-use crate::location::leads_out;
+use crate::location::{has_login, leads_out};
 
 /// Of the whole document, in bytes; real ones have 2 to 10 KiB.
 pub const LIMIT: u64 = 1024 * 1024;
@@ -129,6 +129,10 @@ pub(super) fn located(base: Option<&str>, href: &str) -> Result<String, String> 
     let Some((_, behind)) = base.split_once("://").filter(|_| scheme("http://") || scheme("https://")) else {
         return Err(format!("the base {base:?}; only http:// and https:// are followed"));
     };
+    // Nobody serves packages behind a login that everybody can read, and it would go to whoever the index says.
+    if has_login(base) {
+        return Err("a base with a login".to_owned());
+    }
     if leads_out(behind) {
         return Err(format!("the base {base:?}, which leads out of itself"));
     }
@@ -171,6 +175,15 @@ mod tests {
             let error = Repomd::read(text.as_bytes()).unwrap_err();
             assert!(error.to_string().contains("leads out of the repository"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_base_with_a_login_is_refused_and_not_repeated() {
+        for base in ["http://good.test@127.0.0.1:1/b/", "HTTPS://a:b@h", "https://h:x@/b"] {
+            let error = Repomd::read(TEXT.replace("http://h/b/", base).as_bytes()).unwrap_err().to_string();
+            assert!(error.contains("group has a base with a login") && !error.contains('@'), "{error}");
+        }
+        assert!(Repomd::read(TEXT.replace("http://h/b/", "http://h/b@c/").as_bytes()).is_ok());
     }
 
     #[test]

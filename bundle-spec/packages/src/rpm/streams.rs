@@ -6,8 +6,9 @@ use super::modules::{Build, Modules};
 use super::version::{self, Evr};
 use crate::model::{Package, RepoId};
 
-/// How many builds are looked at before a search for streams is given up: real repositories need a few hundred.
-const STEPS: u32 = 100_000;
+/// Steps of the whole choice: a stream that is looked at, a name in a list of streams, an entry of a set that is copied. EL8's AppStream
+/// needs some ten thousand; more are a second of work, whatever the modules say.
+const STEPS: u64 = 10_000_000;
 /// How long a chain of modules that need each other may be.
 const DEPTH: u32 = 64;
 /// What a build needs of the system itself.
@@ -26,16 +27,29 @@ pub struct Choice<'a> {
     pub hotfixes: &'a [RepoId],
 }
 
-/// A requested stream that cannot be enabled.
+/// Why streams cannot be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the module stream {module}:{stream} cannot be enabled: {why}")]
-pub struct ModuleError {
-    /// The module.
-    pub module: String,
-    /// The stream.
-    pub stream: String,
-    /// What is missing.
-    pub why: String,
+pub enum ModuleError {
+    /// A requested stream that cannot be enabled.
+    #[error("the module stream {module}:{stream} cannot be enabled: {why}")]
+    Unavailable {
+        /// The module.
+        module: String,
+        /// The stream.
+        stream: String,
+        /// What is missing.
+        why: String,
+    },
+    /// Modules need each other in more ways than are tried.
+    #[error(
+        "modules.yaml: the choice of streams was stopped at {module}:{stream} after {STEPS} steps: modules need each other in more ways than any real repository's do"
+    )]
+    TooHard {
+        /// The module, one that was asked for or a default.
+        module: String,
+        /// The stream.
+        stream: String,
+    },
 }
 
 impl Modules {
@@ -62,9 +76,9 @@ impl Modules {
                 }
             }
         }
-        for build in active.iter().filter_map(|place| self.builds.get(*place)) {
-            names.retain(|name| !build.demodularized.contains(*name));
-        }
+        let builds = active.iter().filter_map(|place| self.builds.get(*place));
+        let freed: BTreeSet<&str> = builds.flat_map(|build| &build.demodularized).map(String::as_str).collect();
+        names.retain(|name| !freed.contains(name));
         let seen = packages.into_iter().filter_map(|mut package| {
             let nevra = nevra(&package);
             if let Some(build) = included.get(nevra.as_str()) {
@@ -82,19 +96,23 @@ impl Modules {
     /// The builds that are active: of what is enabled, of defaults that fit beside it, and of what both need.
     fn active(&self, choice: &Choice<'_>) -> Result<BTreeSet<usize>, ModuleError> {
         let mut streams: Streams<'_> = BTreeMap::new();
+        let mut search = Search::new(self, choice);
         for (module, stream) in choice.enabled {
-            let error = |why: String| ModuleError { module: (*module).to_owned(), stream: (*stream).to_owned(), why };
+            let error = |why: String| ModuleError::Unavailable {
+                module: (*module).to_owned(),
+                stream: (*stream).to_owned(),
+                why,
+            };
             let build = self.builds.iter().find(|build| build.module == *module && build.stream == *stream);
             let build = build.ok_or_else(|| error(self.known(module)))?;
-            let mut search = Search { modules: self, choice, steps: STEPS };
-            if !search.enable(&mut streams, &build.module, &build.stream, 0) {
+            if !search.choose(&mut streams, &build.module, &build.stream)? {
                 return Err(error("no build of it fits this machine and the other streams".to_owned()));
             }
         }
         for (module, stream) in &self.defaults {
             if let Some(stream) = stream.as_ref().filter(|_| !streams.contains_key(module.as_str())) {
                 // A default that cannot be had is none.
-                Search { modules: self, choice, steps: STEPS }.enable(&mut streams, module, stream, 0);
+                search.choose(&mut streams, module, stream)?;
             }
         }
         let mut active = BTreeMap::new();
@@ -122,21 +140,6 @@ impl Modules {
             return "no repository has the module".to_owned();
         }
         format!("there are {}", streams.into_iter().collect::<Vec<_>>().join(", "))
-    }
-
-    /// Streams of a module that would do, the likeliest first: what is chosen already, its default, the newest.
-    fn candidates<'a>(&'a self, module: &str, wanted: &[String], chosen: &Streams<'a>) -> Vec<&'a str> {
-        if let Some(stream) = chosen.get(module) {
-            return if allows(wanted, stream) { vec![stream] } else { Vec::new() };
-        }
-        let builds = self.builds.iter().filter(|build| build.module == module && allows(wanted, &build.stream));
-        let mut streams: Vec<&str> = builds.map(|build| build.stream.as_str()).collect();
-        let default = self.defaults.get(module).and_then(Option::as_deref);
-        streams.sort_by(|one, other| {
-            (default == Some(*other)).cmp(&(default == Some(*one))).then_with(|| version::part(other, one))
-        });
-        streams.dedup();
-        streams
     }
 }
 
@@ -173,135 +176,112 @@ fn name(artifact: &str) -> Option<&str> {
     let (rest, _) = artifact.rsplit_once('-')?;
     Some(rest.rsplit_once('-')?.0)
 }
-/// A search for streams that go together.
+
+/// A search for streams that go together. All that one choice does has one limit: each default would have one of its own otherwise.
 struct Search<'a> {
     modules: &'a Modules,
-    choice: &'a Choice<'a>,
-    steps: u32,
+    /// Of each module, the newest first.
+    streams: BTreeMap<&'a str, Vec<&'a str>>,
+    /// Builds of a stream that run on this machine, the best first.
+    builds: BTreeMap<(&'a str, &'a str), Vec<&'a Build>>,
+    left: u64,
 }
 
+/// Nothing is left of [`STEPS`].
+struct Spent;
+
 impl<'a> Search<'a> {
-    /// Adds a stream and what it needs, or nothing.
-    fn enable(&mut self, streams: &mut Streams<'a>, module: &'a str, stream: &'a str, depth: u32) -> bool {
-        if let Some(chosen) = streams.get(module) {
-            return *chosen == stream;
-        }
-        let (modules, choice) = (self.modules, self.choice);
-        let fits = |build: &&Build| build.module == module && build.stream == stream && build.runs_on(choice);
-        let mut builds: Vec<&Build> = modules.builds.iter().filter(fits).collect();
-        builds.sort_by(|one, other| (other.version, &one.context).cmp(&(one.version, &other.context)));
-        for build in builds {
-            if depth == DEPTH || self.steps == 0 {
-                return false;
+    fn new(modules: &'a Modules, choice: &Choice<'_>) -> Self {
+        let mut streams: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut builds: BTreeMap<(&str, &str), Vec<&Build>> = BTreeMap::new();
+        let mut seen = BTreeSet::new();
+        for build in &modules.builds {
+            let key = (build.module.as_str(), build.stream.as_str());
+            if seen.insert(key) {
+                streams.entry(key.0).or_default().push(key.1);
             }
-            self.steps -= 1;
+            if build.runs_on(choice) {
+                builds.entry(key).or_default().push(build);
+            }
+        }
+        for all in streams.values_mut() {
+            all.sort_by(|one, other| version::part(other, one));
+        }
+        for all in builds.values_mut() {
+            all.sort_by(|one, other| (other.version, &one.context).cmp(&(one.version, &other.context)));
+        }
+        Self { modules, streams, builds, left: STEPS }
+    }
+
+    /// Adds a stream and what it needs, or nothing.
+    fn choose(&mut self, streams: &mut Streams<'a>, module: &'a str, stream: &'a str) -> Result<bool, ModuleError> {
+        let too_hard = |Spent| ModuleError::TooHard { module: module.to_owned(), stream: stream.to_owned() };
+        self.enable(streams, module, stream, 0).map_err(too_hard)
+    }
+
+    fn enable(
+        &mut self,
+        streams: &mut Streams<'a>,
+        module: &'a str,
+        stream: &'a str,
+        depth: u32,
+    ) -> Result<bool, Spent> {
+        if let Some(chosen) = streams.get(module) {
+            return Ok(*chosen == stream);
+        }
+        if depth == DEPTH {
+            return Ok(false);
+        }
+        for at in 0..self.builds.get(&(module, stream)).map_or(0, Vec::len) {
+            let Some(build) = self.builds.get(&(module, stream)).and_then(|all| all.get(at)).copied() else { break };
+            self.spend(1 + streams.len())?;
             let mut trial = streams.clone();
             trial.insert(module, stream);
-            let mut needs = build.requires.iter().filter(|(module, _)| module != PLATFORM);
-            let met = needs.all(|(needed, wanted)| {
-                let candidates = modules.candidates(needed, wanted, &trial);
-                candidates.into_iter().any(|stream| self.enable(&mut trial, needed, stream, depth + 1))
-            });
-            if met {
+            if self.enable_needs(&mut trial, build, depth)? {
                 *streams = trial;
-                return true;
+                return Ok(true);
             }
         }
-        false
+        Ok(false)
+    }
+
+    fn enable_needs(&mut self, streams: &mut Streams<'a>, build: &'a Build, depth: u32) -> Result<bool, Spent> {
+        for (needed, wanted) in build.requires.iter().filter(|(module, _)| module != PLATFORM) {
+            let mut met = false;
+            for stream in self.candidates(needed, wanted, streams)? {
+                if self.enable(streams, needed, stream, depth + 1)? {
+                    met = true;
+                    break;
+                }
+            }
+            if !met {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Streams of a module that would do, the likeliest first: what is chosen already, its default, the newest.
+    fn candidates(&mut self, module: &str, wanted: &[String], chosen: &Streams<'a>) -> Result<Vec<&'a str>, Spent> {
+        if let Some(stream) = chosen.get(module) {
+            self.spend(1 + wanted.len())?;
+            return Ok(if allows(wanted, stream) { vec![stream] } else { Vec::new() });
+        }
+        let all = self.streams.get(module).map_or(0, Vec::len);
+        self.spend(all.saturating_mul(1 + wanted.len()))?;
+        let known = self.streams.get(module).into_iter().flatten().copied();
+        let mut streams: Vec<&str> = known.filter(|stream| allows(wanted, stream)).collect();
+        let default = self.modules.defaults.get(module).and_then(Option::as_deref);
+        streams.sort_by_key(|stream| default != Some(*stream));
+        Ok(streams)
+    }
+
+    fn spend(&mut self, steps: usize) -> Result<(), Spent> {
+        let left = self.left.checked_sub(1 + steps as u64);
+        self.left = left.ok_or(Spent)?;
+        Ok(())
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use kubexm_spec::Digest;
-
-    use super::*;
-    use crate::model::{Deferred, MultiArch, Provide};
-
-    const TEXT: &str = "
----
-{document: modulemd, version: 2, data: {name: db, stream: '10', version: 1, context: a, arch: x86_64,
-  dependencies: [{requires: {platform: [el8], lang: ['1', '2']}}], artifacts: {rpms: [db-0:10-1.x86_64, tool-0:1-1.src]}}}
----
-{document: modulemd, version: 2, data: {name: db, stream: '11', version: 1, context: a, arch: x86_64,
-  dependencies: [{requires: {platform: [el8], lang: ['2']}}], artifacts: {rpms: [db-0:11-1.x86_64]}}}
----
-{document: modulemd, version: 2, data: {name: lang, stream: '1', version: 1, context: a, arch: x86_64,
-  dependencies: [{requires: {platform: [el8]}}], artifacts: {rpms: [lang-0:1-1.x86_64]}}}
----
-{document: modulemd, version: 2, data: {name: lang, stream: '2', version: 1, context: a, arch: x86_64,
-  dependencies: [{requires: {platform: [-el7]}}], artifacts: {rpms: [lang-0:2-1.x86_64]}}}
----
-{document: modulemd-defaults, version: 1, data: {module: db, stream: '10'}}
----
-{document: modulemd-defaults, version: 1, data: {module: lang, stream: '1'}}
-";
-
-    fn package(name: &str, version: &str, provides: &[&str], repo: u16) -> Package {
-        let provides = provides.iter().map(|name| Provide { name: (*name).into(), version: None });
-        Package {
-            name: name.into(),
-            version: version.into(),
-            arch: "x86_64".into(),
-            repo: RepoId(repo),
-            location: "x.rpm".into(),
-            size: 1,
-            digest: Digest::of(name),
-            installed_size: 0,
-            provides: provides.collect(),
-            files: Vec::new(),
-            multi_arch: MultiArch::No,
-            module: None,
-            essential: false,
-            priority: 3,
-            relations: Deferred::Rpm("".into()),
-        }
-    }
-
-    fn seen(choice: &Choice<'_>) -> Result<Vec<String>, ModuleError> {
-        let packages = vec![
-            package("db", "10-1", &[], 0),
-            package("db", "11-1", &[], 0),
-            package("db", "99-1", &[], 0),
-            package("db", "98-1", &[], 1),
-            package("lang", "1-1", &[], 0),
-            package("lang", "2-1", &[], 0),
-            package("fork", "1-1", &["lang"], 0),
-            package("tool", "1-1", &[], 0),
-        ];
-        let visible = Modules::read(TEXT).unwrap().visible(packages, choice)?;
-        let shown =
-            visible.iter().map(|p| format!("{}-{}{}", p.name, p.version, if p.module.is_some() { "*" } else { "" }));
-        Ok(shown.collect())
-    }
-
-    #[test]
-    fn a_default_stream_hides_other_streams_and_its_names_elsewhere() {
-        let choice = Choice { arch: "x86_64", platform: Some("el8"), enabled: &[], hotfixes: &[RepoId(1)] };
-        assert_eq!(seen(&choice).unwrap(), ["db-10-1*", "db-98-1", "lang-1-1*", "tool-1-1"]);
-    }
-
-    #[test]
-    fn an_enabled_stream_brings_the_streams_it_needs_and_outranks_defaults() {
-        let choice = Choice { arch: "x86_64", platform: Some("el8"), enabled: &[("db", "11")], hotfixes: &[] };
-        assert_eq!(seen(&choice).unwrap(), ["db-11-1*", "lang-2-1*", "tool-1-1"]);
-    }
-
-    #[test]
-    fn a_stream_for_another_platform_or_machine_is_not_active() {
-        let choice = Choice { arch: "x86_64", platform: Some("el7"), enabled: &[], hotfixes: &[] };
-        assert_eq!(seen(&choice).unwrap(), ["db-99-1", "db-98-1", "fork-1-1", "tool-1-1"]);
-        let choice = Choice { arch: "aarch64", platform: Some("el8"), ..choice };
-        assert_eq!(seen(&choice).unwrap(), ["db-99-1", "db-98-1", "fork-1-1", "tool-1-1"]);
-    }
-
-    #[test]
-    fn a_stream_that_cannot_be_had_is_reported_with_those_that_can() {
-        let enabled = |enabled| Choice { arch: "x86_64", platform: Some("el8"), enabled, hotfixes: &[] };
-        let error = seen(&enabled(&[("db", "12")])).unwrap_err().to_string();
-        assert!(error.contains("db:12") && error.contains("10, 11"), "{error}");
-        let error = seen(&enabled(&[("lang", "1"), ("db", "11")])).unwrap_err().to_string();
-        assert!(error.contains("the other streams"), "{error}");
-        assert!(seen(&enabled(&[("bd", "1")])).is_err());
-    }
-}
+mod tests;

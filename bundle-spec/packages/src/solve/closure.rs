@@ -3,11 +3,12 @@
 use kubexm_spec::Family;
 
 use super::asked::Asked;
+use super::limits::Limits;
 use super::selection::Selection;
 use super::universe::Universe;
 use super::verify::verify;
 use super::{Baseline, Chosen, Closure, PackageId, Pool, Reason, Root, Unsolvable, depth, forced, reasons, sat};
-use crate::model::Requirement;
+use crate::model::{Constraint, Requirement};
 use crate::solve::satisfy::by_name;
 
 /// The packages that the roots need beyond what is installed already.
@@ -17,7 +18,11 @@ use crate::solve::satisfy::by_name;
 /// # Errors
 /// Where there is no such set: why, in sentences.
 pub fn solve(pool: &Pool, roots: &[Root], baseline: &Baseline) -> Result<Closure, Unsolvable> {
-    let universe = Universe::new(pool, baseline);
+    solve_within(Limits::default(), pool, roots, baseline)
+}
+
+fn solve_within(limits: Limits, pool: &Pool, roots: &[Root], baseline: &Baseline) -> Result<Closure, Unsolvable> {
+    let universe = Universe::within(limits, pool, baseline);
     let refused = |reasons| Unsolvable { reasons, needs_files: universe.needs_files() };
     let (mut asked, mut unknown) = (Vec::new(), Vec::new());
     for root in roots {
@@ -29,7 +34,11 @@ pub fn solve(pool: &Pool, roots: &[Root], baseline: &Baseline) -> Result<Closure
     if !unknown.is_empty() {
         return Err(refused(unknown));
     }
-    if let Some(selection) = greedy(&universe, &asked) {
+    let selection = greedy(&universe, &asked);
+    if universe.is_spent() {
+        return Err(refused(vec![Reason::TooHard { why: universe.too_many_comparisons() }]));
+    }
+    if let Some(selection) = selection {
         return Ok(closure(&universe, &selection, &asked));
     }
     let found = sat::search(&universe, &asked).map_err(refused)?;
@@ -69,15 +78,22 @@ fn packages_of(universe: &Universe<'_>, root: &Root) -> Result<Vec<PackageId>, R
     if !named.is_empty() {
         let mut found = Vec::new();
         if universe.family() == Family::Rpm {
-            let obsoletes = |id: &PackageId| {
-                universe.may_be_chosen(*id)
-                    && universe.relations(*id).is_some_and(|relations| {
-                        relations.obsoletes.iter().any(|one| {
-                            named.iter().any(|other| by_name(universe.family(), universe.package(*other), one))
-                        })
-                    })
+            let of_it = |one: &Constraint| {
+                // The other names need no look at each version.
+                *one.name == *root.name && {
+                    universe.spend(named.len());
+                    let mut versions = named.iter().map(|other| universe.package(*other));
+                    versions.any(|other| by_name(universe.family(), other, one))
+                }
             };
-            found.extend(universe.pool.obsoleting().iter().copied().filter(obsoletes));
+            for id in universe.pool.obsoleting().iter().copied().filter(|id| universe.may_be_chosen(*id)) {
+                if universe.is_spent() {
+                    return Err(Reason::TooHard { why: universe.too_many_comparisons() });
+                }
+                if universe.relations(id).is_some_and(|relations| relations.obsoletes.iter().any(of_it)) {
+                    found.push(id);
+                }
+            }
         }
         found.extend(named);
         return Ok(found);
@@ -135,4 +151,82 @@ fn closure(universe: &Universe<'_>, selection: &Selection<'_>, asked: &[Asked<'_
         }
     });
     Closure { packages: chosen.collect(), needs_files: universe.needs_files() }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubexm_spec::Digest;
+
+    use super::super::Repo;
+    use super::*;
+    use crate::model::{Deferred, MultiArch, Package, Provide, RepoId};
+    use crate::rpm::dependency::{Kind, Lines};
+
+    fn package(name: &str, provides: &[String], lines: &[(Kind, String)]) -> Package {
+        let mut relations = Lines::default();
+        lines.iter().for_each(|(kind, wanted)| relations.push(*kind, wanted, None));
+        Package {
+            name: name.into(),
+            version: "1".into(),
+            arch: "noarch".into(),
+            repo: RepoId(0),
+            location: name.into(),
+            size: 1,
+            digest: Digest::of(name),
+            installed_size: 0,
+            provides: provides.iter().map(|name| Provide { name: name.as_str().into(), version: None }).collect(),
+            files: Vec::new(),
+            multi_arch: MultiArch::No,
+            module: None,
+            essential: false,
+            priority: 3,
+            relations: Deferred::Rpm(relations.finish()),
+        }
+    }
+
+    fn answer(limits: Limits, packages: Vec<Package>, root: &str) -> Result<usize, String> {
+        let repo = Repo { id: "el9".to_owned(), base: "https://mirror.test".to_owned(), priority: 0 };
+        let pool = Pool::new(Family::Rpm, "x86_64", vec![repo], packages);
+        let found = solve_within(limits, &pool, &[Root::named(root)], &Baseline::empty());
+        found.map(|closure| closure.packages.len()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn packages_that_need_each_other_in_too_many_ways_are_given_up_by_name() {
+        // A ring of packages, each of which needs a hundred names that all of them provide.
+        let names: Vec<String> = (0..100).map(|number| format!("x{number}")).collect();
+        let of = |number: usize| {
+            let mut lines: Vec<_> = names.iter().map(|name| (Kind::Requires, name.clone())).collect();
+            lines.push((Kind::Requires, format!("p{}", (number + 1) % 200)));
+            package(&format!("p{number}"), &names, &lines)
+        };
+        let all = || (0..200).map(of).collect();
+        assert_eq!(answer(Limits::default(), all(), "p0"), Ok(200));
+        let few = Limits { comparisons: 1_000_000, ..Limits::default() };
+        let told = answer(few, all(), "p0").unwrap_err();
+        assert!(told.starts_with("the search was stopped: packages were compared 1000000 times"), "{told}");
+        assert_eq!(answer(few, all(), "p0").unwrap_err(), told);
+    }
+
+    #[test]
+    fn a_search_that_would_not_end_is_given_up_by_name() {
+        // Of fourteen each needs one of thirteen places, which it can share with nobody: a proof of that is as long as their ways.
+        let (many, places) = (14, 13);
+        let at = |one: usize, place: usize| format!("g{one}x{place}");
+        let mut all = Vec::new();
+        let needs = (0..many).map(|one| {
+            let ways: Vec<String> = (0..places).map(|place| at(one, place)).collect();
+            (Kind::Requires, format!("({})", ways.join(" or ")))
+        });
+        all.push(package("all", &[], &needs.collect::<Vec<_>>()));
+        for one in 0..many {
+            for place in 0..places {
+                let name = format!("place{place}");
+                all.push(package(&at(one, place), std::slice::from_ref(&name), &[(Kind::Conflicts, name.clone())]));
+            }
+        }
+        let told = answer(Limits { decisions: 5_000, ..Limits::default() }, all, "all").unwrap_err();
+        assert!(told.starts_with("the search was stopped: 5000 decisions gave neither"), "{told}");
+        assert!(told.contains("for all;"), "{told}");
+    }
 }

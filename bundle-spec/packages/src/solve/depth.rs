@@ -66,6 +66,9 @@ where
     fn descend(&mut self, root: Frame) -> Result<(), GaveUp> {
         let mut stack = vec![root];
         while let Some(frame) = stack.last_mut() {
+            if self.universe.is_spent() {
+                return Err(GaveUp);
+            }
             match self.next(frame) {
                 Next::Done => {
                     stack.pop();

@@ -4,6 +4,7 @@
 //! those that satisfy something, the repositories with the highest priority count, of each name the best version, none that
 //! another one of them makes obsolete, none that cannot be with what is there (policy_filter_unwanted); then by name.
 
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::PackageId;
@@ -124,6 +125,9 @@ where
     /// What would satisfy something; none where it is satisfied. What needs several packages to act together is left to the
     /// solver.
     fn options(&self, need: &Requirement) -> Result<Option<Vec<PackageId>>, GaveUp> {
+        if self.universe.is_spent() {
+            return Err(GaveUp);
+        }
         if self.selection.holds(need) {
             return Ok(None);
         }
@@ -158,17 +162,30 @@ where
         // Ids rise by name, and within a name from the best version to the worst.
         options.sort_unstable();
         options.dedup_by_key(|id| &universe.package(*id).name);
-        let all = options.clone();
-        options.retain(|id| !all.iter().any(|other| other != id && self.makes_obsolete(*other, *id)));
+        let gone = self.made_obsolete(&options);
+        options.retain(|id| !gone.contains(id));
         options.retain(|id| self.selection.stands_against(*id).is_none());
         options
     }
 
-    fn makes_obsolete(&self, one: PackageId, other: PackageId) -> bool {
-        let other = self.universe.package(other);
-        let says = |relations: Rc<Relations>| {
-            relations.obsoletes.iter().any(|wanted| by_name(self.universe.family(), other, wanted))
-        };
-        self.universe.relations(one).is_some_and(says)
+    /// Those of them that another one makes obsolete. Each has its own name. Few packages make others obsolete: only those are looked
+    /// at, since a name may be provided by thousands.
+    fn made_obsolete(&self, options: &[PackageId]) -> HashSet<PackageId> {
+        let universe = self.universe;
+        let obsoleting = universe.pool.obsoleting();
+        let mut gone = HashSet::new();
+        let mut by_its_name: HashMap<&str, PackageId> = HashMap::new();
+        for one in options.iter().filter(|id| obsoleting.binary_search(id).is_ok()) {
+            let Some(relations) = universe.relations(*one) else { continue };
+            if by_its_name.is_empty() {
+                by_its_name.extend(options.iter().map(|id| (&*universe.package(*id).name, *id)));
+            }
+            universe.spend(relations.obsoletes.len());
+            for wanted in &relations.obsoletes {
+                let other = by_its_name.get(&*wanted.name).copied().filter(|other| other != one);
+                gone.extend(other.filter(|other| by_name(universe.family(), universe.package(*other), wanted)));
+            }
+        }
+        gone
     }
 }

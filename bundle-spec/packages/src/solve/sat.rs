@@ -33,6 +33,19 @@ pub(super) fn search(universe: &Universe<'_>, asked: &[Asked<'_>]) -> Result<Vec
         Err(UnsolvableOrCancelled::Unsolvable(conflict)) => {
             Err(explain::sentences(solver.provider(), &conflict.graph(&solver)))
         }
-        Err(UnsolvableOrCancelled::Cancelled(_)) => Err(Vec::new()),
+        Err(UnsolvableOrCancelled::Cancelled(_)) => {
+            let names: Vec<&str> = asked.iter().map(|root| root.name).collect();
+            let why = match universe.is_spent() {
+                true => universe.too_many_comparisons(),
+                false => format!(
+                    "{} decisions gave neither a set of packages nor a reason why there is none, for {}; name the versions \
+                     or other packages, or use another mirror",
+                    universe.limits.decisions,
+                    names.join(", ")
+                )
+                .into(),
+            };
+            Err(vec![Reason::TooHard { why }])
+        }
     }
 }

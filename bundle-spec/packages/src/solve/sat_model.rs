@@ -4,8 +4,9 @@
 //! cannot stand constrains names to the other versions. A clause that only holds under conditions becomes a name of its own, with
 //! one solvable for each way to make it true: that a condition does not come to pass, or that what must hold then does.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 use std::hash::Hash;
 
@@ -98,6 +99,23 @@ impl<T: Clone + Eq + Hash> Interned<T> {
     }
 }
 
+/// Versions of each name, in the order in which the names came.
+#[derive(Default)]
+struct ByName {
+    versions: Vec<(NameId, Vec<SolvableId>)>,
+    places: HashMap<NameId, usize>,
+}
+
+impl ByName {
+    fn push(&mut self, name: NameId, version: SolvableId) {
+        let at = *self.places.entry(name).or_insert(self.versions.len());
+        match self.versions.get_mut(at) {
+            Some((_, versions)) => versions.push(version),
+            None => self.versions.push((name, vec![version])),
+        }
+    }
+}
+
 /// A way to make a clause true.
 struct Way {
     of: PackageId,
@@ -115,6 +133,8 @@ pub(super) struct Model<'u> {
     ways: RefCell<Vec<Way>>,
     /// Of each clause the first of its ways and the one after its last.
     clauses: RefCell<Vec<(usize, usize)>>,
+    /// Of its limit.
+    left: Cell<u32>,
 }
 
 impl<'u> Model<'u> {
@@ -127,6 +147,7 @@ impl<'u> Model<'u> {
             unions: RefCell::default(),
             ways: RefCell::default(),
             clauses: RefCell::default(),
+            left: Cell::new(universe.limits.decisions),
         }
     }
 
@@ -191,14 +212,11 @@ impl<'u> Model<'u> {
 
     /// Some version of some name of these, in their order.
     pub(super) fn one_of(&self, packages: &[PackageId], text: &Text) -> Wanted {
-        let mut by_name: Vec<(NameId, Vec<SolvableId>)> = Vec::new();
+        let mut by_name = ByName::default();
         for id in packages.iter().copied().filter(|id| self.universe.may_be_chosen(*id)) {
-            let (name, solvable) = (self.name_of(id), SolvableId::from_raw(id.0));
-            match by_name.iter_mut().find(|(other, _)| *other == name) {
-                Some((_, versions)) => versions.push(solvable),
-                None => by_name.push((name, vec![solvable])),
-            }
+            by_name.push(self.name_of(id), SolvableId::from_raw(id.0));
         }
+        let by_name = by_name.versions;
         let mut sets: Vec<VersionSetId> =
             by_name.into_iter().map(|(name, versions)| self.set(name, versions, text)).collect();
         match (sets.len(), sets.pop()) {
@@ -215,19 +233,14 @@ impl<'u> Model<'u> {
 
     /// None of these beside `owner`.
     fn none_of(&self, owner: PackageId, packages: &[PackageId], text: &Text) -> Vec<VersionSetId> {
-        let mut by_name: Vec<(NameId, Vec<SolvableId>)> = Vec::new();
-        for id in packages.iter().copied() {
-            let (name, solvable) = (self.name_of(id), SolvableId::from_raw(id.0));
-            // Versions of one name exclude each other anyway.
-            if name == self.name_of(owner) {
-                continue;
-            }
-            match by_name.iter_mut().find(|(other, _)| *other == name) {
-                Some((_, versions)) => versions.push(solvable),
-                None => by_name.push((name, vec![solvable])),
-            }
+        let (mut by_name, own) = (ByName::default(), self.name_of(owner));
+        // Versions of one name exclude each other anyway.
+        for (id, name) in packages.iter().map(|id| (*id, self.name_of(*id))).filter(|(_, name)| *name != own) {
+            by_name.push(name, SolvableId::from_raw(id.0));
         }
+        let by_name = by_name.versions;
         let allowed = |(name, not): (NameId, Vec<SolvableId>)| {
+            let not: HashSet<SolvableId> = not.into_iter().collect();
             let mut versions = self.versions(name);
             versions.retain(|id| !not.contains(id));
             self.set(name, versions, text)
@@ -370,6 +383,13 @@ impl Interner for Model<'_> {
 }
 
 impl DependencyProvider for Model<'_> {
+    fn should_cancel_with_value(&self) -> Option<Box<dyn Any>> {
+        let left = self.left.get().saturating_sub(1);
+        self.left.set(left);
+        let stop: Box<dyn Any> = Box::new(());
+        (left == 0 || self.universe.is_spent()).then_some(stop)
+    }
+
     async fn filter_candidates(
         &self,
         candidates: &[SolvableId],

@@ -189,7 +189,10 @@ impl<'u> Selection<'u> {
         for obsolete in &relations.obsoletes {
             let mut all = universe.pool.named(&obsolete.name).chain(universe.installed_as(&obsolete.name));
             // What is installed and made obsolete would have to be removed, and nothing is.
-            let gone = all.find(|other| counts(other) && satisfy::by_name(family, universe.package(*other), obsolete));
+            let gone = all.find(|other| {
+                universe.spend(1);
+                counts(other) && satisfy::by_name(family, universe.package(*other), obsolete)
+            });
             if gone.is_some() {
                 return gone;
             }
@@ -204,7 +207,10 @@ impl<'u> Selection<'u> {
             }
         }
         let of_members = self.obsolete.get(&package.name).into_iter().flatten();
-        let mut gone = of_members.filter(|(by, wanted)| counts(by) && satisfy::by_name(family, package, wanted));
+        let mut gone = of_members.filter(|(by, wanted)| {
+            universe.spend(1);
+            counts(by) && satisfy::by_name(family, package, wanted)
+        });
         gone.next().map(|(by, _)| *by)
     }
 

@@ -1,11 +1,12 @@
 //! One solve's view: what may be chosen, what is installed, and the relations of those that were looked at.
 
-use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use kubexm_spec::Family;
 
+use super::limits::Limits;
 use super::satisfy::{by_arch, by_name, by_provide};
 use super::{Baseline, PackageId, Pool, Root, words};
 use crate::family::compare;
@@ -25,10 +26,17 @@ pub(super) struct Universe<'a> {
     unreadable: RefCell<HashMap<PackageId, String>>,
     /// Paths that were looked for and not found.
     no_file: RefCell<BTreeSet<Box<str>>>,
+    pub(super) limits: Limits,
+    /// Comparisons that are left.
+    left: Cell<u64>,
 }
 
 impl<'a> Universe<'a> {
     pub(super) fn new(pool: &'a Pool, baseline: &'a Baseline) -> Self {
+        Self::within(Limits::default(), pool, baseline)
+    }
+
+    pub(super) fn within(limits: Limits, pool: &'a Pool, baseline: &'a Baseline) -> Self {
         let mut installed: Vec<&Package> = baseline.packages.iter().collect();
         installed.sort_by(|one, other| {
             (&one.name, &one.arch, &one.version).cmp(&(&other.name, &other.arch, &other.version))
@@ -43,6 +51,8 @@ impl<'a> Universe<'a> {
             relations: RefCell::default(),
             unreadable: RefCell::default(),
             no_file: RefCell::default(),
+            limits,
+            left: Cell::new(limits.comparisons),
         };
         for id in universe.installed() {
             let package = universe.installed[id.index() - pool.len()];
@@ -55,6 +65,26 @@ impl<'a> Universe<'a> {
             }
         }
         universe
+    }
+
+    /// Counts comparisons.
+    pub(super) fn spend(&self, steps: usize) {
+        self.left.set(self.left.get().saturating_sub(steps as u64));
+    }
+
+    /// Whether all comparisons of a solve are used up: what came so far is no answer.
+    pub(super) fn is_spent(&self) -> bool {
+        self.left.get() == 0
+    }
+
+    /// The reason to give up.
+    pub(super) fn too_many_comparisons(&self) -> Box<str> {
+        format!(
+            "packages were compared {} times without an answer: the repositories have packages that need each other in more ways \
+             than any vendor's; use another mirror",
+            self.limits.comparisons
+        )
+        .into()
     }
 
     pub(super) fn family(&self) -> Family {
@@ -170,10 +200,31 @@ impl<'a> Universe<'a> {
     /// Whether this package satisfies it.
     pub(super) fn satisfies(&self, id: PackageId, wanted: &Constraint) -> bool {
         let (family, package) = (self.family(), self.package(id));
+        self.spend(1);
+        if !by_arch(family, self.pool.arch(), package, wanted) {
+            return false;
+        }
+        if by_name(family, package, wanted) {
+            return true;
+        }
+        self.spend(package.provides.len());
+        if package.provides.iter().any(|one| one.name == wanted.name && by_provide(family, one, wanted)) {
+            return true;
+        }
+        if !wanted.name.starts_with('/') {
+            return false;
+        }
+        self.spend(package.files.len());
+        package.files.contains(&wanted.name)
+    }
+
+    /// Whether one of the things that this package provides satisfies it, by its place: what else it provides is not looked at.
+    fn provide_satisfies(&self, (id, at): (PackageId, u32), wanted: &Constraint) -> bool {
+        let (family, package) = (self.family(), self.package(id));
+        self.spend(1);
+        let provide = package.provides.get(at as usize);
         by_arch(family, self.pool.arch(), package, wanted)
-            && (by_name(family, package, wanted)
-                || package.provides.iter().any(|one| one.name == wanted.name && by_provide(family, one, wanted))
-                || (wanted.name.starts_with('/') && package.files.contains(&wanted.name)))
+            && provide.is_some_and(|provide| by_provide(family, provide, wanted))
     }
 
     /// All that satisfy it, whether they may be chosen or not, the preferred first: with apt by their own name,
@@ -184,7 +235,7 @@ impl<'a> Universe<'a> {
         let mut all: Vec<PackageId> = self.pool.named(name).filter(fits).collect();
         all.extend(self.by_name.get(name).into_iter().flatten().copied().filter(fits));
         let by_name = all.len();
-        all.extend(self.pool.providing(name).map(|(id, _)| id).filter(fits));
+        all.extend(self.pool.providing(name).filter(|found| self.provide_satisfies(*found, wanted)).map(|(id, _)| id));
         all.extend(self.by_provide.get(name).into_iter().flatten().copied().filter(fits));
         if name.starts_with('/') {
             all.extend(self.pool.having(name).filter(fits));
@@ -225,13 +276,9 @@ impl<'a> Universe<'a> {
         Some(match wanted {
             Requirement::One(one) => self.satisfying(one),
             Requirement::Any(all) => {
-                let mut found = Vec::new();
+                let (mut found, mut seen) = (Vec::new(), HashSet::new());
                 for one in all {
-                    for id in self.single(one)? {
-                        if !found.contains(&id) {
-                            found.push(id);
-                        }
-                    }
+                    found.extend(self.single(one)?.into_iter().filter(|id| seen.insert(*id)));
                 }
                 found
             }
@@ -239,13 +286,14 @@ impl<'a> Universe<'a> {
                 let mut sets = all.iter().map(|one| self.single(one));
                 let mut found = sets.next().flatten()?;
                 for set in sets {
-                    let set = set?;
+                    let set: HashSet<PackageId> = set?.into_iter().collect();
                     found.retain(|id| set.contains(id));
                 }
                 found
             }
             Requirement::Without(one, other) => {
-                let (mut found, not) = (self.single(one)?, self.single(other)?);
+                let mut found = self.single(one)?;
+                let not: HashSet<PackageId> = self.single(other)?.into_iter().collect();
                 found.retain(|id| !not.contains(id));
                 found
             }

@@ -220,7 +220,7 @@ impl OciRegistry {
     ) -> Result<(), TransportError> {
         // A layer is an archive; a config is JSON and may come as such.
         let refuse_html = blob.media_type.contains("tar");
-        let want = Want { digest: Some(blob.digest), size: Some(blob.size), refuse_html };
+        let want = Want { digest: Some(blob.digest), size: Some(blob.size), refuse_html, ..Want::default() };
         if transfer::in_store(store, &want)?.is_some() {
             progress(blob.size, Some(blob.size));
             return Ok(());

@@ -19,6 +19,7 @@ mod referrers;
 mod registries;
 pub(crate) mod resolve;
 mod session;
+mod tagged;
 
 use std::path::PathBuf;
 

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use kubexm_spec::{ExitCode, Platform};
 use kubexm_transport::{
-    Credentials, HttpClient, HttpOptions, ImageCandidate, OciRegistry, Registry, TransportError, Want,
+    Credentials, FileCandidate, HttpClient, HttpOptions, ImageCandidate, OciRegistry, Registry, TransportError, Want,
 };
 
 use crate::images::{MANIFEST, Maker};
 use crate::server::{How, Reply, Server, file};
-use crate::support::{bytes, client, options, plain, provider, quiet, store, want};
+use crate::support::{bytes, client, files, options, plain, provider, quiet, store, want};
 
 fn with(options: HttpOptions) -> HttpClient {
     provider();
@@ -164,4 +164,42 @@ async fn a_blob_that_is_cut_again_and_again_comes_without_a_byte_twice() {
     let offsets: Vec<usize> = server.requests().iter().map(|request| request.offset().unwrap_or(0)).collect();
     let expected: Vec<usize> = (0..body.len()).step_by(200_001).collect();
     assert_eq!(offsets, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_whose_size_nobody_says_ends_at_a_bound_and_nothing_of_it_stays() {
+    let body = bytes(9, 300_000);
+    let server = Server::start(move |request| {
+        let reply = file(request, &body, "\"t\"");
+        if request.path == "/told" { reply } else { reply.without_length() }
+    })
+    .await;
+    let (dir, store) = store();
+    let most = |most| Want { most: Some(most), ..Want::default() };
+    for path in ["told", "untold"] {
+        let url = server.url(path);
+        let fetch = |want: Want| {
+            let (store, url) = (store.clone(), url.clone());
+            async move { client().fetch(&[plain(url)], &want, &store, &quiet).await }
+        };
+        let error = fetch(most(200_000)).await.unwrap_err();
+        let reported = error.to_string();
+        assert!(reported.contains("more than 200000 bytes") && reported.contains(&url), "{reported}");
+        assert_eq!(error.exit_code(), ExitCode::OriginMismatch);
+        assert_eq!(files(&store, "partial"), [""; 0], "{path}");
+        assert_eq!(fetch(most(300_000)).await.unwrap().size, 300_000);
+    }
+    // Who says a size is not believed more than the bound, and not asked.
+    let asked = server.requests().len();
+    let want = Want { size: Some(1 << 40), ..most(1 << 30) };
+    let error = client().fetch(&[plain(server.url("told"))], &want, &store, &quiet).await.unwrap_err();
+    assert!(error.to_string().contains("more than 1073741824 bytes"), "{error}");
+    assert_eq!(server.requests().len(), asked);
+    // Of a medium, too.
+    std::fs::create_dir(dir.path().join("iso")).unwrap();
+    let endless = std::fs::File::create(dir.path().join("iso/x")).unwrap();
+    endless.set_len((16 << 30) + 1).unwrap();
+    let medium = FileCandidate::folder(&dir.path().join("iso")).unwrap();
+    let error = client().fetch(&[medium.below("x")], &Want::default(), &store, &quiet).await.unwrap_err();
+    assert!(error.to_string().contains("more than 17179869184 bytes"), "{error}");
 }

@@ -74,7 +74,7 @@ async fn nothing_outside_the_folder_is_read_by_dots_or_by_links() {
     for path in ["link", "Packages/up/secret", "../secret", "Packages/%2e%2e/%2e%2e/secret", "Packages/../../secret"] {
         let error = client.get_small(&medium.below(path), 100).await.unwrap_err();
         assert!(matches!(error, TransportError::Outside { .. }), "{path}: {error}");
-        let wanted = Want { digest: None, size: None, refuse_html: false };
+        let wanted = Want::default();
         client.fetch(&[medium.below(path)], &wanted, &store, &quiet).await.unwrap_err();
         assert!(!medium.below(path).is_there(), "{path}");
     }
@@ -91,7 +91,7 @@ async fn what_an_index_names_by_itself_is_no_file_of_this_machine() {
     let url = format!("file://{}", dir.path().join("x").display());
     let error = client().get_small(&FileCandidate::new(&url), 10).await.unwrap_err();
     assert!(matches!(error, TransportError::Setting { .. }), "{error}");
-    let wanted = Want { digest: None, size: None, refuse_html: false };
+    let wanted = Want::default();
     client().fetch(&[plain(url)], &wanted, &store, &quiet).await.unwrap_err();
     assert!(FileCandidate::folder(Path::new("/")).is_err() && FileCandidate::folder(Path::new("relative")).is_err());
     assert!(FileCandidate::folder_at("file://host/mnt").is_err());

@@ -3,7 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 
 use kubexm_spec::{ExitCode, Platform};
-use kubexm_transport::{Credentials, ImageCandidate, OciRegistry, RegistriesConf, Registry};
+use kubexm_transport::{
+    Credentials, ImageCandidate, OciRegistry, RawManifest, RegistriesConf, Registry, TransportError,
+};
 
 use crate::images::{MANIFEST, Maker};
 use crate::server::{Reply, Request, Server};
@@ -105,4 +107,52 @@ async fn what_registries_conf_blocks_is_not_asked() {
     assert_eq!(error.exit_code(), ExitCode::OriginDenied, "{error}");
     assert!(error.to_string().contains("registries.conf"), "{error}");
     assert!(server.requests().is_empty());
+}
+
+#[tokio::test]
+async fn the_manifest_of_a_chart_is_asked_of_mirrors_first_and_never_of_what_is_blocked() {
+    let manifest = |_: &Request| Reply::new(200, "{\"layers\": []}").header("content-type", MANIFEST);
+    let (blocked, mirror) = (Server::start(manifest).await, Server::start(manifest).await);
+    let dir = tempfile::tempdir().unwrap();
+    let conf = dir.path().join("registries.conf");
+    let text = format!(
+        "[[registry]]\nlocation = \"{}\"\nblocked = true\n[[registry]]\nprefix = \"upstream.invalid\"\n[[registry.mirror]]\n\
+         location = \"{}\"\ninsecure = true\n",
+        blocked.address(),
+        mirror.address()
+    );
+    std::fs::write(&conf, text).unwrap();
+    let registries = RegistriesConf::read(&[conf], true).unwrap();
+    let client = OciRegistry::new(client(), Credentials::anonymous()).with_registries(registries);
+    let place = |place: &str, _: RawManifest| Ok(place.to_owned());
+    let tried = client.tagged(&candidate(blocked.address()), "1.0.0", place).await.unwrap_err();
+    assert_eq!(tried.len(), 1);
+    assert!(tried[0].to_string().contains("registries.conf"), "{}", tried[0]);
+    let error = client.digest_of(&candidate(blocked.address())[0], "1.0.0").await.unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::OriginDenied, "{error}");
+    assert!(blocked.requests().is_empty());
+    let upstream = ImageCandidate::new("upstream.invalid", "charts/app");
+    let answered = client.tagged(&[upstream], "1.0.0", place).await.unwrap();
+    assert_eq!(answered, format!("{}/charts/app", mirror.address()));
+}
+
+#[tokio::test]
+async fn a_tag_whose_manifest_is_not_what_is_wanted_is_asked_of_the_next_place() {
+    let server = Server::start(|request| match request.path.contains("/none/") {
+        true => Reply::new(404, "{}"),
+        false => Reply::new(200, "{}").header("content-type", MANIFEST),
+    })
+    .await;
+    let at = |name: &str| ImageCandidate { plain_http: true, ..ImageCandidate::new(server.address(), name) };
+    let client = OciRegistry::new(client(), Credentials::anonymous());
+    let refuse = |place: &str, _: RawManifest| -> Result<(), TransportError> {
+        Err(TransportError::NotTheFile { origin: place.to_owned(), found: "something else".to_owned() })
+    };
+    let tried = client.tagged(&[at("none/a"), at("some/b")], "v1", refuse).await.unwrap_err();
+    let [missing, other] = tried.as_slice() else { panic!("{tried:?}") };
+    assert!(
+        matches!(missing, TransportError::Missing { .. }) && missing.to_string().contains("no such tag"),
+        "{missing}"
+    );
+    assert!(other.to_string().contains("some/b sent something else"), "{other}");
 }

@@ -49,11 +49,18 @@ pub struct Reply {
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
     pub how: How,
+    /// Whether the length of the body is said beforehand.
+    pub length: bool,
 }
 
 impl Reply {
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
-        Self { status, headers: Vec::new(), body: body.into(), how: How::Whole }
+        Self { status, headers: Vec::new(), body: body.into(), how: How::Whole, length: true }
+    }
+
+    /// Ends where the connection does.
+    pub fn without_length(self) -> Self {
+        Self { length: false, ..self }
     }
 
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Self {
@@ -148,8 +155,10 @@ async fn answer(
         request
     };
     let reply = handler(&request);
-    let mut text =
-        format!("HTTP/1.1 {} x\r\nconnection: close\r\ncontent-length: {}\r\n", reply.status, reply.body.len());
+    let mut text = format!("HTTP/1.1 {} x\r\nconnection: close\r\n", reply.status);
+    if reply.length {
+        text.push_str(&format!("content-length: {}\r\n", reply.body.len()));
+    }
     for (name, value) in &reply.headers {
         text.push_str(&format!("{name}: {value}\r\n"));
     }

@@ -54,7 +54,7 @@ pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
 
 /// What a lock says of these bytes.
 pub fn want(bytes: &[u8]) -> Want {
-    Want { digest: Some(Digest::of(bytes)), size: Some(bytes.len() as u64), refuse_html: true }
+    Want { digest: Some(Digest::of(bytes)), size: Some(bytes.len() as u64), refuse_html: true, ..Want::default() }
 }
 
 /// An address where plain http is allowed.

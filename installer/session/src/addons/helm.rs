@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
 use kubexm_archive::Bundle;
-use kubexm_charts::documents;
+use kubexm_charts::{HELM_MEMORY, documents};
 use kubexm_manifests::Catalogue;
 use kubexm_manifests::component::Payload;
 use kubexm_spec::{Arch, ArtifactKey, Digest, Program, one_line};
@@ -24,8 +24,6 @@ const TIME: Duration = Duration::from_secs(60);
 /// The most bytes of the program, and of a chart.
 const PROGRAM_LIMIT: u64 = 256 << 20;
 const CHART_LIMIT: u64 = 64 << 20;
-/// The most memory of helm, which has a gigabyte of addresses for itself.
-const MEMORY: u64 = 4 << 30;
 
 /// A helm that can be run here.
 pub(crate) struct Helm {
@@ -125,7 +123,7 @@ async fn within_limits(mut command: Command, stdin: String) -> io::Result<(bool,
 async fn run(mut command: Command, values: String) -> io::Result<(bool, Vec<u8>, Vec<u8>)> {
     let mut child = command.spawn()?;
     if let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
-        let most = Rlimit { current: Some(MEMORY), maximum: Some(MEMORY) };
+        let most = Rlimit { current: Some(HELM_MEMORY), maximum: Some(HELM_MEMORY) };
         rustix::process::prlimit(Some(pid), Resource::As, most)?;
     }
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());

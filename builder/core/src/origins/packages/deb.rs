@@ -247,7 +247,7 @@ impl Loading<'_> {
         };
         if kept.is_none() {
             let candidates: Vec<_> = index.paths.iter().map(|path| self.candidate(folder, path)).collect();
-            let want = Want { digest: Some(index.packed.digest), size: Some(index.packed.size), refuse_html: false };
+            let want = Want { digest: Some(index.packed.digest), size: Some(index.packed.size), ..Want::default() };
             self.http.fetch(&candidates, &want, self.store, &|_, _| {}).await.map_err(|e| self.failed(e))?;
         }
         let path = index.paths.last().cloned().unwrap_or_default();

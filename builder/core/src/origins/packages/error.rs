@@ -171,6 +171,13 @@ pub enum PackagesError {
     /// A requested module stream cannot be enabled.
     #[error("{0}; name another stream, or leave it out")]
     Modules(ModuleError),
+    /// The modules of repositories are too much to choose among.
+    #[error("{}: {source}; use another mirror", of_repositories(repositories))]
+    TooManyModules {
+        /// Those that have modules.
+        repositories: Vec<String>,
+        source: ModuleError,
+    },
     /// A package is not what the index says of it.
     #[error("package {package}: {reason}; use another mirror")]
     Package {
@@ -191,6 +198,10 @@ pub enum PackagesError {
     /// A task of this program died.
     #[error("a worker of this program died: {0}")]
     Worker(String),
+}
+
+fn of_repositories(names: &[String]) -> String {
+    format!("{} {}", if names.len() == 1 { "repository" } else { "repositories" }, names.join(", "))
 }
 
 /// What of a repository's signature is not there.
@@ -214,6 +225,7 @@ impl PackagesError {
             | Self::Index { .. }
             | Self::Unpack { .. }
             | Self::Document { .. }
+            | Self::TooManyModules { .. }
             | Self::Package { .. } => ExitCode::OriginMismatch,
             Self::Release { source: ReleaseError::Control(_) | ReleaseError::NoSha256, .. } => ExitCode::OriginMismatch,
             Self::Release { .. } | Self::EmptyMedium { .. } => ExitCode::OriginMissing,

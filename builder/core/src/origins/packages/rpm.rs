@@ -7,7 +7,7 @@ use futures::future::join_all;
 use kubexm_manifests::os::{self, Profile};
 use kubexm_packages::model::RepoId;
 use kubexm_packages::rpm::modules::Modules;
-use kubexm_packages::rpm::streams::Choice;
+use kubexm_packages::rpm::streams::{Choice, ModuleError};
 use kubexm_packages::solve::{Pool, Repo};
 use kubexm_packages::trust::{self, Keyring};
 use kubexm_spec::{Arch, Family};
@@ -102,7 +102,7 @@ pub async fn load(
     let loading =
         repositories.iter().map(|repository| Loading { repository, arch, paths, http, store, options }.load());
     let (mut repos, mut packages, mut snapshots, mut failed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut modules, mut hotfixes) = (Modules::default(), Vec::new());
+    let (mut modules, mut hotfixes, mut modular) = (Modules::default(), Vec::new(), Vec::new());
     for (result, repository) in join_all(loading).await.into_iter().zip(repositories) {
         match result {
             Err(error) => failed.push(error),
@@ -110,6 +110,9 @@ pub async fn load(
                 let Ok(id) = u16::try_from(repos.len()) else { return Err(PackagesError::TooMany(repos.len())) };
                 index.packages.iter_mut().for_each(|package| package.repo = RepoId(id));
                 packages.append(&mut index.packages);
+                if !index.modules.is_empty() {
+                    modular.push(repository.name.clone());
+                }
                 modules.merge(index.modules);
                 repos.push(Repo { id: repository.name.clone(), base: index.base, priority: repository.priority });
                 snapshots.push(index.snapshot);
@@ -124,6 +127,9 @@ pub async fn load(
     }
     let enabled: Vec<_> = streams.enabled.iter().map(|(module, stream)| (module.as_str(), stream.as_str())).collect();
     let choice = Choice { arch, platform: streams.platform.as_deref(), enabled: &enabled, hotfixes: &hotfixes };
-    let packages = modules.visible(packages, &choice).map_err(PackagesError::Modules)?;
+    let packages = modules.visible(packages, &choice).map_err(|error| match error {
+        ModuleError::TooHard { .. } => PackagesError::TooManyModules { repositories: modular, source: error },
+        ModuleError::Unavailable { .. } => PackagesError::Modules(error),
+    })?;
     Ok(Loaded { pool: Pool::new(Family::Rpm, arch, repos, packages), snapshots })
 }

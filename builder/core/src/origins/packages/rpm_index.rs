@@ -23,6 +23,8 @@ const REPOMD: &str = "repodata/repomd.xml";
 const SIGNATURE_LIMIT: u64 = 64 << 10;
 /// The most bytes of an index unpacked; filelists of EL's AppStream have some 300 MB.
 const PLAIN_LIMIT: u64 = 2 << 30;
+/// The most bytes of an index as it is sent, whatever repomd.xml says or leaves out: nobody signs most of them.
+const PACKED_LIMIT: u64 = 1 << 30;
 /// Mirrors of a list that are tried.
 const MIRRORS: usize = 5;
 
@@ -267,7 +269,7 @@ impl Loading<'_> {
         let from = self.at(base, data);
         let url = from.url.clone();
         let digest = data.wanted().map_err(|source| self.document(&base.url, source))?;
-        let want = Want { digest: Some(digest), size: data.size, refuse_html: false };
+        let want = Want { digest: Some(digest), size: data.size, most: Some(PACKED_LIMIT), refuse_html: false };
         let fetched = self.http.fetch(&[from], &want, self.store, &|_, _| {}).await;
         fetched.map(|fetched| (url, fetched.digest)).map_err(|e| self.failed(e))
     }

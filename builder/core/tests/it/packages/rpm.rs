@@ -142,6 +142,57 @@ async fn an_older_state_a_future_one_and_another_index_are_refused() {
 }
 
 #[tokio::test]
+async fn an_index_that_is_said_to_be_larger_than_any_is_not_fetched() {
+    let (server, builder) = (Server::start().await, Builder::new());
+    let mut all = files(now() - 2 * DAY);
+    for (path, bytes) in &mut all {
+        if path.ends_with("repomd.xml") {
+            let text = String::from_utf8(bytes.clone()).unwrap();
+            let (before, behind) = text.split_once("<size>").unwrap();
+            let (_, behind) = behind.split_once("</size>").unwrap();
+            *bytes = format!("{before}<size>99999999999</size>{behind}").into_bytes();
+        }
+    }
+    server.put(all);
+    let error = loaded(&builder, &wanted(&server), &[]).await.unwrap_err().to_string();
+    assert!(error.contains("repository el9: ") && error.contains("more than 1073741824 bytes"), "{error}");
+    assert_eq!(asked(&server), [(200, "repomd.xml".to_owned())]);
+}
+
+#[tokio::test]
+async fn modules_without_end_are_reported_with_their_repositories() {
+    let text = |number: usize| {
+        let needs = number + 1;
+        (0..20)
+            .map(|stream| {
+                format!(
+                    "---\n{{document: modulemd, version: 2, data: {{name: l{number}, stream: s{stream}, version: 1, context: a, \
+                     arch: x86_64, dependencies: [{{requires: {{l{needs}: []}}}}]}}}}\n"
+                )
+            })
+            .collect::<String>()
+    };
+    let modules: String = (0..6).map(text).collect();
+    let modules =
+        format!("{modules}---\n{{document: modulemd-defaults, version: 1, data: {{module: l0, stream: s0}}}}\n");
+    let (server, builder) = (Server::start().await, Builder::new());
+    let mut all = files(now() - 2 * DAY);
+    let data = format!(
+        "<data type=\"modules\"><checksum type=\"sha256\">{}</checksum><location href=\"repodata/modules.yaml\"/></data></repomd>",
+        Digest::of(&modules).hex()
+    );
+    for (path, bytes) in &mut all {
+        if path.ends_with("repomd.xml") {
+            *bytes = String::from_utf8(bytes.clone()).unwrap().replace("</repomd>", &data).into_bytes();
+        }
+    }
+    all.push(("el9/repodata/modules.yaml".to_owned(), modules.into_bytes()));
+    server.put(all);
+    let error = loaded(&builder, &wanted(&server), &[]).await.unwrap_err().to_string();
+    assert!(error.starts_with("repository el9: ") && error.contains("stopped at l0:s0"), "{error}");
+}
+
+#[tokio::test]
 async fn a_metalink_leads_to_a_mirror_that_has_what_it_lists() {
     let (server, builder) = (served().await, Builder::new());
     let stale = Server::start().await;

@@ -207,7 +207,7 @@ struct Asked<'a> {
 impl Asked<'_> {
     /// Fetches one blob from the first depot that has it. An error is local.
     async fn blob(&self, store: &Store, digest: Digest, size: u64) -> Result<(), TransportError> {
-        let want = Want { digest: Some(digest), size: Some(size), refuse_html: false };
+        let want = Want { digest: Some(digest), size: Some(size), ..Want::default() };
         if store.holds(&digest, size)? {
             return Ok(());
         }

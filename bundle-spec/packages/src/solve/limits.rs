@@ -1,0 +1,19 @@
+//! How much one solve may do. Indexes that nobody signs could be made to take days otherwise.
+//!
+//! What is done is counted, and not timed: the same input has the same answer on every machine.
+
+/// Limits of one solve.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Comparisons of a package with what is wanted. What a host needs takes some million.
+    pub(super) comparisons: u64,
+    /// How often resolvo may decide, or ask about a package. An answer for a host takes some thousand; its search has no end of its
+    /// own that anybody would wait for.
+    pub(super) decisions: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { comparisons: 1_000_000_000, decisions: 500_000 }
+    }
+}
