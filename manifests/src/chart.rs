@@ -6,9 +6,9 @@ use kubexm_spec::{ArtifactKey, Trust};
 use serde_json::{Map, Value, json};
 
 use crate::chart_release::ChartRelease;
-use crate::{chart_network, chart_storage};
 use crate::component::NodeRole;
 use crate::requirements::{ChartSource, Requirement, Source};
+use crate::{chart_network, chart_storage};
 
 /// What users add comes last.
 const STAGE: u8 = 6;

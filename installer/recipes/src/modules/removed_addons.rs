@@ -129,7 +129,8 @@ impl RemovedAddon {
         if let Some(provisioner) = self.addon.provisioner {
             let key = provisioner.key();
             let class = provisioner.class();
-            let then = if self.replaced { "an add-on takes its place" } else { "new claims of it are not served any more" };
+            let then =
+                if self.replaced { "an add-on takes its place" } else { "new claims of it are not served any more" };
             return format!(
                 "spec.storage.{key} is not in cluster.yaml any more: {name} in namespace {namespace} is removed with its class {class}, and {then}; \
                  volumes, claims and their data stay, and nothing deletes the data when a claim goes"

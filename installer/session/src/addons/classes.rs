@@ -6,7 +6,8 @@ use serde_json::Value;
 
 const KIND: &str = "StorageClass";
 /// The second one is of before Kubernetes 1.6, and still read.
-const DEFAULT: [&str; 2] = ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+const DEFAULT: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
 /// What is wrong if `spec.storage` has a default class and an add-on brings another one.
 pub(super) fn second_default(cluster: &Cluster, addon: &str, objects: &[Value]) -> Option<String> {
@@ -46,7 +47,9 @@ mod tests {
         cluster.storage.open_ebs = Some(OpenEbs::default());
         for annotation in DEFAULT {
             let said = second(&cluster, "ceph", &[json!({"kind": "ConfigMap"}), class(annotation, "true")]).unwrap();
-            for part in ["add-on ceph", "class fast", "openebs-hostpath", "`defaultClass: false` in spec.storage.openebs"] {
+            for part in
+                ["add-on ceph", "class fast", "openebs-hostpath", "`defaultClass: false` in spec.storage.openebs"]
+            {
                 assert!(said.contains(part), "{part}: {said}");
             }
         }

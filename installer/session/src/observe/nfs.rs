@@ -40,7 +40,8 @@ mod tests {
         let hosts = "  hosts: [{name: node1, address: 10.0.0.11}, {name: node2, address: 10.0.0.12}, {name: store, address: 10.0.0.13}]\n";
         let roles = "  roleGroups: {master: [node1], worker: [node2], registry: [store]}\n";
         let head = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n";
-        let mut cluster = cluster::parse(&format!("{head}{hosts}{roles}")).unwrap_or_else(|problems| panic!("{problems}"));
+        let mut cluster =
+            cluster::parse(&format!("{head}{hosts}{roles}")).unwrap_or_else(|problems| panic!("{problems}"));
         let (server, path) = (server.to_owned(), "/srv".to_owned());
         cluster.storage.nfs = Some(Nfs { server, path, mount_options: Vec::new(), default_class: false });
         cluster
