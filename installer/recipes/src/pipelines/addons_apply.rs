@@ -1,11 +1,13 @@
 //! `addons apply`: the add-ons of cluster.yaml in a cluster that runs. It is `create` without the steps that do not concern them: what
-//! is left is the content that they need, in stores and registries, and their own steps.
+//! is left is the content that they need, in stores and registries, where nodes get it, and their own steps.
 
 use std::collections::BTreeSet;
 
 use kubexm_plan::cluster_facts::applied::{AppliedCluster, recorded};
 use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, Step, addons};
 use kubexm_spec::cluster::{Addon, AddonKind, Provisioner, RegistryKind, document};
+use kubexm_spec::manifest::Artifact;
+use kubexm_spec::{ArtifactKey, Kind};
 
 use crate::context::PlanContext;
 use crate::draft::Drafted;
@@ -62,11 +64,13 @@ pub fn addons_apply(
         removed.iter().any(RemovedAddon::needs_helm) || cx.cluster.addons.iter().any(of_chart) || of_storage();
     let first = cx.cluster.first_control_plane().map(|host| host.name.clone()).unwrap_or_default();
     let registries: BTreeSet<String> = cx.cluster.registry_hosts().into_iter().map(|host| host.name.clone()).collect();
+    let tells_nodes = has_registries_of_its_own(cx);
     let is_wanted = |step: &Step| {
         let id = step.id.0.split_once('/').map_or("", |(_, id)| id);
         match addons::of_step(&step.id) {
             Some(addon) => wanted(addon),
             None if record::is_of(step) => true,
+            None if id == "runtime.mirrors" => tells_nodes && is_joined(cx, &step.host),
             None if id == "kubernetes.helm" => step.host == first && needs_helm,
             None => brings_content(cx, step, id, &first, &registries),
         }
@@ -77,6 +81,17 @@ pub fn addons_apply(
 fn names<'a>(cx: &PlanContext<'a>) -> impl Iterator<Item = String> + 'a {
     let of_storage = cx.cluster.storage.provisioners().map(|provisioner| provisioner.release().to_owned());
     of_storage.chain(cx.cluster.addons.iter().map(|addon| addon.name.clone()))
+}
+
+/// Whether images come from an upstream registry that no image of the cluster itself comes from: nodes may not have been told yet where they
+/// get those. A runtime reads that at each pull.
+fn has_registries_of_its_own(cx: &PlanContext<'_>) -> bool {
+    let hosts = |of_cluster: bool| {
+        let is_it = move |artifact: &&Artifact| matches!(artifact.key, ArtifactKey::Image(_)) == of_cluster;
+        let images = cx.manifest.artifacts.iter().filter(|artifact| artifact.key.kind() == Kind::Image).filter(is_it);
+        images.filter_map(|artifact| Some(artifact.name.split_once('/')?.0)).collect::<BTreeSet<&str>>()
+    };
+    cx.cluster.registry.kind != RegistryKind::None && !hosts(false).is_subset(&hosts(true))
 }
 
 fn brings_content(cx: &PlanContext<'_>, step: &Step, id: &str, first: &str, registries: &BTreeSet<String>) -> bool {
