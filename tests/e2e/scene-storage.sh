@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 240
+# seconds: 290
 # needs: lab storage
-# `spec.storage` on a real host: OpenEBS' stand-in makes a volume for an add-on of the same create, is applied, compared and removed by `addons`, and
-# what volumes hold outlives its removal and a reset. An NFS server that the host cannot mount from is refused before anything is changed.
+# `spec.storage` on a real host: OpenEBS' stand-in comes into a cluster that has no image of its registry, makes a volume for an add-on of the same run, is
+# compared and removed by `addons`, and what volumes hold outlives its removal and a reset. An NFS server that the host cannot mount from is refused before anything is changed.
 . "$ROOT/tests/e2e/host.sh"
 . "$ROOT/tests/e2e/fleet.sh"
 say "storage: volumes of a node, made before the first add-on"
@@ -36,13 +36,13 @@ spec:
       volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
 YAML
 
-# storage_bundle NAME STORAGE: with this of spec.storage (nothing if it is empty), and the add-on that wants a volume
+# storage_bundle NAME STORAGE [bare]: with this of spec.storage (nothing if it is empty), and the add-on that wants a volume
 storage_bundle() {
   {
     lab cluster-yaml n1 10.77.0.11
     [ -z "$2" ] || echo "  storage: $2"
-    echo "  addons:"
-    echo "  - {name: app, type: yaml, namespace: demo, source: {path: claim.yaml}}"
+    [ "${3:-}" = bare ] || echo "  addons:"
+    [ "${3:-}" = bare ] || echo "  - {name: app, type: yaml, namespace: demo, source: {path: claim.yaml}}"
   } > "$WORK/storage-$1.yaml"
   "$BUNDLE" build -f "$WORK/storage-$1.yaml" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$WORK/storage-$1.tar.zst"
 }
@@ -57,9 +57,9 @@ storage_again() {
 # class: the default one, with the folder of cluster.yaml
 class() {
   local said
-  said=$(kubectl_on n1 get storageclass openebs-hostpath -o 'jsonpath={.metadata.annotations.storageclass\.kubernetes\.io/is-default-class} {.metadata.annotations.cas\.openebs\.io/config}')
+  said=$(kubectl_on n1 get storageclass openebs-hostpath -o yaml)
   echo "$said"
-  [[ $said == "true "*"$1"* ]]
+  [[ $said == *"$1"* && $said == *'is-default-class: "true"'* ]]
 }
 no_class() { [ -z "$(kubectl_on n1 get storageclass -o name)" ]; }
 claim_is() { [ "$(kubectl_on n1 -n demo get pvc data -o 'jsonpath={.status.phase}')" = "$1" ]; }
@@ -79,13 +79,16 @@ check "a bundle has the provisioner, and the image that only its environment nam
 [ "$HELD" = 1 ] || return 0
 check "it has both" says 0 "docker.io/openebs/linux-utils" "$BUNDLE" list "$WORK/storage-one.tar.zst"
 check "a bundle with an NFS server is built" storage_bundle nfs "{openebs: {basePath: $VOLUMES}, nfs: {server: 10.77.0.1, path: /srv, mountOptions: [nfsvers=4.1]}}"
-check "and one without storage" storage_bundle none ""
+check "one without storage" storage_bundle none ""
+check "and one without add-ons" storage_bundle bare "" bare
 lab host up n1 10.77.0.11
 states before
 check "a host that mounts no NFS is refused with the package" says 53 "install nfs-common" storage nfs create -y
 check "and a server that does not answer with its port" says 53 "to 10.77.0.1 port 2049/tcp" storage nfs create -y
 check "nothing was changed" as_before
-check "a cluster with volumes is created, and an add-on that waits for one" storage one create -y
+check "a cluster without volumes and images of docker.io is created" storage bare create -y
+[ "$HELD" = 1 ] || return 0
+check "volumes are applied to it, and an add-on that waits for one" storage_addons one apply -y
 [ "$HELD" = 1 ] || return 0
 check "its class is the default, in the folder of cluster.yaml" class "$VOLUMES"
 check "the claim without a class is bound" claim_is Bound
@@ -94,7 +97,7 @@ check "its data is on the host" data "$FIRST"
 # shellcheck disable=SC2016  # for the inner shell
 check "no helper pod is left" bash -c '[ "$(wc -l)" = 1 ]' < <(kubectl_on n1 -n openebs get pods --no-headers)
 check "a second create changes nothing" storage_again one
-check "it is listed as kubexm's" listed one "^openebs +openebs +helm +localpv-provisioner-4.4.0 .* kubexm +no"
+check "it is listed as kubexm's" listed one "^ *openebs +openebs +helm +localpv-provisioner-4.4.0 .* kubexm +no"
 check "a bundle with another folder is the same for the builder" storage_bundle two "{openebs: {basePath: /srv/others, defaultClass: false}}"
 # The site's own cluster.yaml with the first bundle.
 check "its cluster.yaml is applied with the first bundle" install addons apply openebs --bundle "$WORK/storage-one.tar.zst" -f "$WORK/storage-two.yaml" \
@@ -121,5 +124,7 @@ check "a reset says what it keeps" says 0 "spec.storage.openebs.basePath" storag
 check "and keeps it" data "$SECOND"
 lab host root n1 rm -rf "$VOLUMES" /srv/others
 check "without it the host is as it was before" as_before
+check "a cluster with volumes from the beginning is created" storage one create -y
+check "and its claim is bound" claim_is Bound
 lab host down --all
 HOME_NAME=home
