@@ -96,7 +96,9 @@ FIRST=$(volume)
 check "its data is on the host" data "$FIRST"
 # shellcheck disable=SC2016  # for the inner shell
 check "no helper pod is left" bash -c '[ "$(wc -l)" = 1 ]' < <(kubectl_on n1 -n openebs get pods --no-headers)
-check "a second create changes nothing" storage_again one
+# The stamp of the host still names the bundle that it was made of.
+check "a create with the bundle that was applied" storage one create -y
+check "changes nothing a second time" storage_again one
 check "it is listed as kubexm's" listed one "^ *openebs +openebs +helm +localpv-provisioner-4.4.0 .* kubexm +no"
 check "a bundle with another folder is the same for the builder" storage_bundle two "{openebs: {basePath: /srv/others, defaultClass: false}}"
 # The site's own cluster.yaml with the first bundle.
