@@ -5,10 +5,10 @@ use kubexm_spec::cluster::{Addon, AddonKind, AddonSource, Cluster, NetworkPlugin
 use kubexm_spec::{ArtifactKey, Trust};
 use serde_json::{Map, Value, json};
 
-use crate::chart_network;
 use crate::chart_release::ChartRelease;
 use crate::component::NodeRole;
 use crate::requirements::{ChartSource, Requirement, Source};
+use crate::{chart_network, chart_storage};
 
 /// What users add comes last.
 const STAGE: u8 = 6;
@@ -30,40 +30,38 @@ pub(crate) fn installed_charts(cluster: &Cluster) -> Vec<String> {
 
 /// The charts and YAML add-ons that are put into the cluster.
 pub fn installed(cluster: &Cluster) -> Vec<ChartRelease> {
-    let mut all = Vec::new();
-    let mut of_feature = |feature: &str, namespace: &str, values: Map<String, Value>| {
-        all.push(ChartRelease {
-            key: ArtifactKey::Chart(feature.to_owned()),
-            name: feature.to_owned(),
-            namespace: namespace.to_owned(),
-            placeholders: Map::new(),
-            defaults: of_catalogue(feature),
-            values,
-            values_file: None,
-        });
-    };
-    match cluster.network.plugin {
-        NetworkPlugin::Cilium => of_feature("cilium", SYSTEM, Map::new()),
-        NetworkPlugin::KubeOvn => of_feature("kube-ovn", SYSTEM, Map::new()),
-        NetworkPlugin::Hybridnet => of_feature("hybridnet", SYSTEM, Map::new()),
+    let network = match cluster.network.plugin {
+        NetworkPlugin::Cilium => Some("cilium"),
+        NetworkPlugin::KubeOvn => Some("kube-ovn"),
+        NetworkPlugin::Hybridnet => Some("hybridnet"),
         // flannel's objects are made by recipes, Calico's are those of its manifest
-        NetworkPlugin::Flannel | NetworkPlugin::Calico | NetworkPlugin::None => {}
+        NetworkPlugin::Flannel | NetworkPlugin::Calico | NetworkPlugin::None => None,
+    };
+    let mut all = Vec::new();
+    if let Some(feature) = network {
+        let mut release = of_feature(feature, SYSTEM);
+        chart_network::fill(cluster, &mut release);
+        all.push(release);
     }
-    if let Some(openebs) = &cluster.storage.open_ebs {
-        let class = json!({"basePath": openebs.base_path, "isDefaultClass": openebs.default_class});
-        of_feature("openebs", "openebs", Map::from_iter([("hostpathClass".to_owned(), class)]));
-    }
-    if let Some(nfs) = &cluster.storage.nfs {
-        let export = json!({"server": nfs.server, "path": nfs.path, "mountOptions": nfs.mount_options});
-        let class = json!({"defaultClass": nfs.default_class});
-        let values = [("nfs".to_owned(), export), ("storageClass".to_owned(), class)];
-        of_feature("nfs-provisioner", "nfs-provisioner", Map::from_iter(values));
-    }
-    if let Some(first) = all.first_mut() {
-        chart_network::fill(cluster, first);
+    for provisioner in cluster.storage.provisioners() {
+        let mut release = of_feature(provisioner.release(), provisioner.release());
+        chart_storage::fill(provisioner, &mut release);
+        all.push(release);
     }
     all.extend(cluster.addons.iter().map(|addon| of_addon(cluster, addon)));
     all
+}
+
+fn of_feature(feature: &str, namespace: &str) -> ChartRelease {
+    ChartRelease {
+        key: ArtifactKey::Chart(feature.to_owned()),
+        name: feature.to_owned(),
+        namespace: namespace.to_owned(),
+        placeholders: Map::new(),
+        defaults: of_catalogue(feature),
+        values: Map::new(),
+        values_file: None,
+    }
 }
 
 fn of_addon(cluster: &Cluster, addon: &Addon) -> ChartRelease {
@@ -154,7 +152,7 @@ pub fn file_name(key: &ArtifactKey) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kubexm_spec::cluster::{Nfs, OpenEbs};
+    use kubexm_spec::cluster::{Nfs, OpenEbs, Storage};
 
     use super::*;
 
@@ -198,17 +196,41 @@ mod tests {
     }
 
     #[test]
-    fn storage_is_rendered_with_what_cluster_yaml_says_of_it() {
-        let mut cluster = Cluster::named("x");
-        cluster.storage.open_ebs = Some(OpenEbs::default());
+    fn a_bundle_is_the_same_for_every_server_and_folder_and_the_site_gets_its_own() {
         let (server, path) = ("10.0.0.9".to_owned(), "/export".to_owned());
-        cluster.storage.nfs = Some(Nfs { server, path, mount_options: vec!["hard".into()], default_class: false });
+        let nfs = Nfs { server, path, mount_options: vec!["hard".into()], default_class: true };
+        let open_ebs = OpenEbs { base_path: "/data/volumes".to_owned(), default_class: false };
+        let mut cluster = Cluster::named("x");
+        cluster.storage = Storage { open_ebs: Some(open_ebs), nfs: Some(nfs) };
+        let mut other = cluster.clone();
+        other.storage.open_ebs = Some(OpenEbs::default());
+        other.storage.nfs.iter_mut().for_each(|nfs| nfs.server = "nfs.example".to_owned());
+        let rendered = |cluster: &Cluster| -> Vec<Value> {
+            releases(cluster).iter().map(|release| Value::Object(release.rendered(Map::new()))).collect()
+        };
+        assert_eq!(rendered(&cluster), rendered(&other));
         let all = releases(&cluster);
-        let values: Vec<Value> = all.iter().map(|release| Value::Object(release.rendered(Map::new()))).collect();
+        let installed = |release: &ChartRelease| {
+            let site = chart_storage::site_values(&cluster, release).unwrap();
+            Value::Object(release.installed(&site, Map::new()))
+        };
+        let tolerations =
+            json!([{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}]);
         assert_eq!(
-            values[0],
-            json!({"hostpathClass": {"basePath": "/var/openebs/local", "isDefaultClass": true}, "analytics": {"enabled": false}})
+            installed(&all[0]),
+            json!({
+                "hostpathClass": {"name": "openebs-hostpath", "basePath": "/data/volumes", "isDefaultClass": false},
+                "localpv": {"basePath": "/data/volumes", "tolerations": tolerations},
+                "analytics": {"enabled": false},
+            })
         );
-        assert_eq!(values[1]["nfs"], json!({"server": "10.0.0.9", "path": "/export", "mountOptions": ["hard"]}));
+        assert_eq!(
+            installed(&all[1]),
+            json!({
+                "nfs": {"server": "10.0.0.9", "path": "/export", "mountOptions": ["hard"]},
+                "storageClass": {"name": "nfs-client", "defaultClass": true},
+                "tolerations": tolerations,
+            })
+        );
     }
 }

@@ -9,6 +9,7 @@ mod catalogue_subset;
 pub mod chart;
 mod chart_network;
 mod chart_release;
+pub mod chart_storage;
 pub mod check;
 pub mod component;
 mod embedded;

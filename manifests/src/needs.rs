@@ -153,11 +153,8 @@ pub(crate) fn features<'a>(cluster: &'a Cluster, kubernetes: &Kubernetes) -> Vec
             ask(feature, format!("spec.loadBalancer.internal.type {kind}"));
         }
     }
-    if cluster.storage.open_ebs.is_some() {
-        ask("openebs", "spec.storage.openebs".to_owned());
-    }
-    if cluster.storage.nfs.is_some() {
-        ask("nfs-provisioner", "spec.storage.nfs".to_owned());
+    for provisioner in cluster.storage.provisioners() {
+        ask(provisioner.release(), format!("spec.storage.{}", provisioner.key()));
     }
     all.extend(of_addons(&cluster.addons, "spec.addons"));
     all.extend(of_addons(&cluster.bundle.extra_charts, "spec.bundle.extraCharts"));

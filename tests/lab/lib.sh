@@ -17,6 +17,7 @@ OCI=$LAB/oci
 BALANCERS=$LAB/oci-balancers             # images that only some scenes need: lab balancers
 CALICO=$LAB/calico                       # as well: lab calico
 CILIUM=$LAB/cilium                       # as well: lab cilium
+STORAGE=$LAB/storage                     # as well: lab storage
 FILES=$LAB/origin
 KEY=$LAB/id
 GATEWAY=10.77.0.1                          # the namespace's own address on its bridge

@@ -19,6 +19,7 @@ origins_up() {
   origins_harbor
   origins_cilium
   origins_calico
+  origins_storage
   alive "$RUN/origin.pid" origin.py || {
     rm -f "$RUN/origin.port"
     detached "$RUN/origin.log" "$RUN/origin.pid" "$HERE/origin.py" "$FILES" "$RUN/origin.port"
@@ -69,6 +70,11 @@ origins_calico() {
   [ ! -d "$CALICO/files" ] || cp -alf "$CALICO/files/." "$FILES/"
 }
 
+# What `lab storage` has made: two repositories of charts.
+origins_storage() {
+  [ ! -d "$STORAGE/files" ] || cp -alf "$STORAGE/files/." "$FILES/"
+}
+
 # The port is the kernel's choice, so two labs never want the same one; the registry says in its log which it got.
 registry_start() {
   # Of the one before: its port would be taken for this one's until the log is opened anew.
@@ -113,7 +119,7 @@ with_calico() {
 # overlay_more: what follows the images of the overlay
 overlay_more() {
   local ref digest folder
-  for folder in "$BALANCERS" "$CILIUM/oci" "$CALICO/oci"; do
+  for folder in "$BALANCERS" "$CILIUM/oci" "$CALICO/oci" "$STORAGE/oci"; do
     [ ! -f "$folder/images.tsv" ] ||
       while IFS=$'\t' read -r ref digest; do printf '  "%s": %s\n' "$ref" "$digest"; done < "$folder/images.tsv"
   done
@@ -122,7 +128,7 @@ overlay_more() {
 # images_built: FOLDER REF DIGEST of each image; the folder has its layout
 images_built() {
   local folder
-  for folder in "$OCI" "$BALANCERS" "$CILIUM/oci" "$CALICO/oci"; do
+  for folder in "$OCI" "$BALANCERS" "$CILIUM/oci" "$CALICO/oci" "$STORAGE/oci"; do
     [ ! -f "$folder/images.tsv" ] || sed "s|^|$folder\t|" "$folder/images.tsv"
   done
 }
@@ -131,7 +137,7 @@ images_built() {
 zone() {
   local host
   printf 'name: lab\nrules:\n'
-  for host in dl.k8s.io github.com get.helm.sh deb.debian.org download.docker.com helm.cilium.io; do
+  for host in dl.k8s.io github.com get.helm.sh deb.debian.org download.docker.com helm.cilium.io openebs.github.io kubernetes-sigs.github.io; do
     printf -- '- {match: %s, to: ["http://%s/%s"], only: true}\n' "$host" "$1" "$host"
   done
   for host in registry.k8s.io ghcr.io docker.io quay.io; do

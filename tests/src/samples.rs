@@ -87,7 +87,8 @@ pub const FLEETS: [Sample; 16] = [
         spec: "  kubernetes: {ca: {certFile: site/ca.crt, keyFrom: {env: CA_KEY}}, certificateValidityPeriod: 200d, audit: {policyFile: policies/audit.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}}}\n  system: {preInstall: [{name: disks, bash: \"cp disks.txt /run/disks\", undo: \"rm -f /run/disks\", materials: [disks.txt]}], \
                postInstall: [{name: report, bash: \"true\", undo: \"true\"}]}\n  \
                addons: [{name: web, type: helm, namespace: apps, source: {path: charts/web}, values: {replicas: 2}}, \
-               {name: site, type: yaml, namespace: apps, source: {path: objects}, secrets: [{name: login, dataFrom: {password: {env: SITE}}}]}]\n",
+               {name: site, type: yaml, namespace: apps, source: {path: objects}, secrets: [{name: login, dataFrom: {password: {env: SITE}}}]}]\n  \
+               storage: {openebs: {basePath: /srv/volumes}}\n",
         added: &["node3"],
         deleted: &["node2"],
         upgraded: MINOR,
@@ -163,7 +164,7 @@ pub const FLEETS: [Sample; 16] = [
         name: "hosts that lack packages, one of which gives the others the time",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{master: [node1], worker: [node2, node3]}",
-        spec: "  bundle: {os: [debian-12]}\n  system: {ntpServers: [node1]}\n",
+        spec: "  bundle: {os: [debian-12]}\n  system: {ntpServers: [node1]}\n  storage: {nfs: {server: 10.0.0.9, path: /srv}}\n",
         facts: bare,
         added: &["node3"],
         deleted: &["node2"],
@@ -323,7 +324,7 @@ impl Sample {
             Pipeline::RegistryPrune => {
                 self.upgraded.is_some() && self.cluster().registry.kind == RegistryKind::Embedded
             }
-            Pipeline::AddonsApply => self.spec.contains("addons:"),
+            Pipeline::AddonsApply => self.spec.contains("addons:") || self.spec.contains("storage:"),
         }
     }
 

@@ -68,8 +68,7 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.registry(&cluster.registry);
     all.harbor(cluster);
     all.logins(cluster);
-    all.unless_none("spec.storage.openebs", cluster.storage.open_ebs.is_none());
-    all.unless_none("spec.storage.nfs", cluster.storage.nfs.is_none());
+    all.storage(cluster);
     all.0
 }
 
@@ -231,6 +230,14 @@ impl All {
         for name in on_nodes.filter(|_| harbor) {
             let instead = "give Harbor a host of its own: it shares none with a node of the cluster";
             self.add(true, "spec.roleGroups.registry", name, instead);
+        }
+    }
+
+    /// Hosts of one family reach no server of the other.
+    fn storage(&mut self, cluster: &Cluster) {
+        let server = cluster.storage.nfs.as_ref().and_then(|nfs| nfs.server.parse().ok());
+        if let Some(server) = server.filter(|_| !cluster.network.has_two_stacks()) {
+            self.v4("spec.storage.nfs.server", server);
         }
     }
 

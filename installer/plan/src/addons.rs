@@ -4,6 +4,8 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::StepId;
+
 /// The question.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -83,6 +85,16 @@ pub fn secrets_of(name: &str) -> Option<&str> {
     name.strip_suffix(SECRETS)
 }
 
+/// Steps of add-ons, and of what makes volumes, which is a release like theirs.
+const STEPS: [&str; 2] = ["addons.", "storage."];
+
+/// The add-on that a step installs or removes: `web` for `node1/addons.web.secrets`. None if it does something else.
+pub fn of_step(id: &StepId) -> Option<&str> {
+    let (_, step) = id.0.split_once('/')?;
+    let name = STEPS.iter().find_map(|prefix| step.strip_prefix(prefix))?;
+    Some(name.split('.').next().unwrap_or(name))
+}
+
 /// What is installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -126,6 +138,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_step_names_its_add_on() {
+        let of = |id: &str| of_step(&StepId(id.to_owned())).map(str::to_owned);
+        assert_eq!(of("node1/addons.web.secrets").as_deref(), Some("web"));
+        assert_eq!(of("node1/storage.openebs").as_deref(), Some("openebs"));
+        assert_eq!(of("node1/store.fill"), None);
+    }
 
     #[test]
     fn values_of_secrets_are_replaced_by_what_is_equal_where_they_are() {

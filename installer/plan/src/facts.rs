@@ -361,7 +361,7 @@ pub struct DataFolders {
     /// Those that must be empty before services fill them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filled: Vec<String>,
-    /// Those that may have data already: a registry's, that of etcd's backups, and [`PROGRAMS`] on a host whose keepalived runs a check from there.
+    /// Those that may have data already: a registry's, that of etcd's backups, that of volumes, and [`PROGRAMS`] on a host whose keepalived runs a check from there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
     /// Where a member of etcd will write; none if the host has none.
@@ -377,7 +377,7 @@ impl DataFolders {
         let checked = roles.load_balancer && cluster.load_balancer.mode.proxy().is_some();
         let backups = cluster.etcd.backup.as_ref().filter(|_| cluster.etcd_folder(roles).is_some());
         let kept = cluster.registry_folder(roles).into_iter().chain(backups.map(|backup| backup.dir.as_str()));
-        let kept = kept.chain(checked.then_some(PROGRAMS));
+        let kept = kept.chain(checked.then_some(PROGRAMS)).chain(cluster.volumes_folder(roles));
         Self {
             filled: owned(cluster.data_folders(roles)),
             kept: owned(kept.collect()),

@@ -221,7 +221,8 @@ impl Row {
                 sentences: Sentences {
                     before: Some(
                         "Deleted at the end, irreversibly: cluster {cluster}, its etcd and everything that containers wrote, on {hosts}. \
-                         Kept: volumes on other disks and NFS exports, which are unmounted and not touched.",
+                         Kept: volumes on other disks and NFS exports, which are unmounted and not touched, and what volumes hold in the \
+                         folder spec.storage.openebs.basePath.",
                     ),
                     out_of_reach: Some("cannot be reached and stays as it is"),
                     question: "Remove the cluster and delete its data?",

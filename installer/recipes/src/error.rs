@@ -322,6 +322,19 @@ pub enum RecipeError {
         /// Each with what cluster.yaml says, and what the cluster has.
         changed: Vec<String>,
     },
+    /// The volumes of a running cluster lie on another export.
+    #[error(
+        "cluster {cluster} has its volumes on another NFS export than cluster.yaml names, and no command moves them:{}\nnothing was changed; \
+         write the server and path of the cluster, and give the other export a class of its own with an add-on (`source: {{catalogue: \
+         nfs-provisioner}}` under another name, with values)",
+        gap_lines(.changed)
+    )]
+    StorageChanged {
+        /// `metadata.name`.
+        cluster: String,
+        /// Each with what cluster.yaml says, and what the cluster has.
+        changed: Vec<String>,
+    },
     /// Upstream's manifest is not as the recipe knows it.
     #[error(
         "the bundle's {program} {version} is not as this kubexm-install knows it: {}; nothing was changed. Name a version of the catalogue in \
@@ -401,6 +414,7 @@ impl RecipeError {
             | Self::CannotDelete { .. }
             | Self::CannotUpgrade { .. }
             | Self::NetworkChanged { .. }
+            | Self::StorageChanged { .. }
             | Self::CannotRenew { .. }
             | Self::CannotRestore { .. }
             | Self::Unobserved { .. }

@@ -23,6 +23,10 @@ const ETCD_PEERS: u16 = 2380;
 const KUBELET: u16 = 10250;
 /// Target name for connections to the user's own load balancer; a host cannot have this name.
 pub const LOAD_BALANCER: &str = "load balancer";
+/// Target name for connections to the NFS server of `spec.storage.nfs`; a host cannot have this name.
+pub const NFS_SERVER: &str = "NFS server";
+/// nfsd, of NFS 4 alone and of NFS 3 among others (RFC 7530).
+pub const NFS_PORT: u16 = 2049;
 
 /// The ports that each host listens on and connects to, by host name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

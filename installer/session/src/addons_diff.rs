@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use kubexm_charts::objects::Identity;
-use kubexm_plan::addons::{AddonsAsk, InstalledAddon, InstalledAddons, InstalledKind, masked, secrets_of};
+use kubexm_plan::addons::{AddonsAsk, InstalledAddon, InstalledAddons, InstalledKind, masked, of_step, secrets_of};
 use kubexm_plan::op::Manifests;
 use kubexm_plan::{Op, Plan};
 use serde_json::Value;
@@ -128,7 +128,7 @@ impl<S: Subject> Checked<'_, S> {
         let mut kinds = Kinds::of(Some(running.apis.clone()));
         let served = kinds.clone();
         let mut addons: Vec<AddonDiff> = removals(plan, &running);
-        for one in all.iter().filter(|one| plan.steps[one.step].id.0.contains("/addons.")) {
+        for one in all.iter().filter(|one| of_step(&plan.steps[one.step].id).is_some()) {
             let (kind, name) = match &one.content {
                 Content::Release(..) => (InstalledKind::Helm, one.name),
                 Content::Objects(op) => match secrets_of(&op.name) {

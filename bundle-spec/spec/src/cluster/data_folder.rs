@@ -63,6 +63,12 @@ impl Cluster {
         (roles.etcd && self.etcd.kind != EtcdKind::External).then_some(self.etcd.data_dir.as_str())
     }
 
+    /// Where volumes lie on a host with these roles that are folders of it: users' data, which no command removes.
+    pub fn volumes_folder(&self, roles: Roles) -> Option<&str> {
+        let open_ebs = self.storage.open_ebs.as_ref().filter(|_| roles.in_cluster());
+        open_ebs.map(|open_ebs| open_ebs.base_path.as_str())
+    }
+
     /// The folder of the data of a registry on a host with these roles. It may have been used by an earlier one.
     pub fn registry_folder(&self, roles: Roles) -> Option<&str> {
         let has_folder = matches!(self.registry.kind, RegistryKind::Registry | RegistryKind::Harbor);

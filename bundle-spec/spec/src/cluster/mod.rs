@@ -63,7 +63,7 @@ pub use self::secret::{
     password_line,
 };
 pub use self::show::{Shown, document, show};
-pub use self::storage::{Nfs, OpenEbs, Storage};
+pub use self::storage::{Nfs, OpenEbs, Provisioner, Storage};
 pub use self::system::{Extra, ExtraHost, Firewall, OsPackages, Script, Selinux, System};
 pub use self::taint::{Taint, TaintEffect};
 pub use crate::keywords::Keyword;

@@ -310,6 +310,38 @@ const WRONG: &[(&str, &str, &str)] = &[
         "two default classes",
     ),
     (
+        "  storage: {openebs: {basePath: /var/lib/kubelet/volumes}}\n",
+        "spec.storage.openebs.basePath",
+        "a folder of the system or of kubexm",
+    ),
+    ("  storage: {openebs: {basePath: /mnt}}\n", "spec.storage.openebs.basePath", "a folder of the system"),
+    ("  storage: {openebs: {basePath: volumes}}\n", "spec.storage.openebs.basePath", "an absolute path"),
+    (
+        "  storage: {openebs: {basePath: /data}}\n  etcd: {dataDir: /data/etcd}\n",
+        "spec.storage.openebs.basePath",
+        "/data/etcd of spec.etcd.dataDir, are the same or in each other",
+    ),
+    (
+        "  storage: {openebs: {basePath: /data/containerd/volumes}}\n  runtime: {dataDir: /data/containerd}\n",
+        "spec.storage.openebs.basePath",
+        "/data/containerd of spec.runtime.dataDir",
+    ),
+    ("  storage: {nfs: {server: a, path: srv}}\n", "spec.storage.nfs.path", "an export without : and #"),
+    ("  storage: {nfs: {server: a, path: \"/srv: x\"}}\n", "spec.storage.nfs.path", "an export without : and #"),
+    ("  storage: {nfs: {server: a, path: /srv/../etc}}\n", "spec.storage.nfs.path", "an export without : and #"),
+    ("  storage: {nfs: {server: \"a b\", path: /srv}}\n", "spec.storage.nfs.server", "a b"),
+    ("  storage: {nfs: {server: a}}\n", "spec.storage.nfs", "path"),
+    (
+        "  storage: {nfs: {server: a, path: /b, mountOptions: [\"hard: x\"]}}\n",
+        "spec.storage.nfs.mountOptions[0]",
+        "an option of mount",
+    ),
+    (
+        "  storage: {nfs: {server: a, path: /b, mountOptions: [hard, \"-o\"]}}\n",
+        "spec.storage.nfs.mountOptions[1]",
+        "an option of mount",
+    ),
+    (
         "  hosts: [{name: a, address: 10.0.0.1, arch: arm64}]\n  roleGroups: {master: [a]}\n",
         "spec",
         "nothing for linux/arm64",

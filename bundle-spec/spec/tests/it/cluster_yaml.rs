@@ -156,7 +156,7 @@ const NOT_BUILT: &[(&str, &str)] = &[
         "spec.roleGroups.registry",
     ),
     ("  registry: {privateRegistry: registry.example.com}\n", "spec.registry.privateRegistry"),
-    ("  storage: {openebs: {}}\n", "spec.storage.openebs"),
+    ("  storage: {nfs: {server: \"fd00::9\", path: /srv}}\n", "spec.storage.nfs.server"),
     ("  hosts: [{name: a, address: \"::1\"}]\n  roleGroups: {master: [a]}\n", "spec.hosts[0].address"),
     ("  system: {osPackages: full}\n", "spec.system.osPackages"),
     ("  system: {debs: [vim], rpms: [vim]}\n", "spec.system.rpms spec.system.debs"),

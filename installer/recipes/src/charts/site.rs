@@ -1,6 +1,6 @@
 //! What only the site knows, in place of the placeholders with which the builder rendered a chart.
 
-use kubexm_manifests::ChartRelease;
+use kubexm_manifests::{ChartRelease, chart_storage};
 use serde_json::{Map, Value, json};
 
 use crate::context::{PlanContext, PlannedHost};
@@ -13,6 +13,9 @@ const MANAGERS: usize = 3;
 
 /// The values of the site for each placeholder of a chart; none for a chart without.
 pub fn site(cx: &PlanContext<'_>, release: &ChartRelease) -> Result<Map<String, Value>, RecipeError> {
+    if let Some(values) = chart_storage::site_values(cx.cluster, release) {
+        return Ok(values);
+    }
     let nodes = cx.nodes()?;
     let known = Known { cx, control_planes: cx.control_planes(&nodes)?, nodes };
     known.map(release.placeholders(), "")

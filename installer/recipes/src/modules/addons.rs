@@ -1,6 +1,6 @@
 //! Add-ons: charts of the bundle, installed by its helm, and YAML that is applied as it is. Both on the first control plane, after the
-//! final check of the cluster, which they may need whole: its nodes, its DNS, its pod network. They run in parallel, but one that names
-//! others (`after`) waits for those. What cluster.yaml no longer has is removed before.
+//! final check of the cluster, which they may need whole: its nodes, its DNS, its pod network. What makes volumes comes first. They run in
+//! parallel, but one that names others (`after`) waits for those. What cluster.yaml no longer has is removed before.
 
 use kubexm_manifests::ChartRelease;
 use kubexm_plan::op::{Manifests, Op};
@@ -12,7 +12,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::removed_addons::{self, RemovedAddon};
-use crate::modules::{addon_secrets, release};
+use crate::modules::{addon_secrets, release, storage};
 use crate::phases::{ClusterHosts, ControlPlane, Prepared};
 
 /// Adds a step for each. Returns the steps that later ones wait for.
@@ -29,8 +29,15 @@ pub fn run<'a>(
         chain.wait(prepared.helm.as_slice());
     }
     removed_addons::before(draft, site.first.name(), removed, &mut chain);
+    let (of_storage, addons): (Vec<_>, Vec<_>) =
+        addons.iter().partition(|release| storage::is_of(draft.cx.cluster, release));
+    let volumes: Vec<Step> = of_storage
+        .into_iter()
+        .map(|release| storage::step(draft, &site.first, release, cluster))
+        .collect::<Result<_, _>>()?;
+    chain.together(volumes);
     let mut steps = Vec::new();
-    for addon in &addons {
+    for addon in addons {
         let mut step = step(draft, &site.first, addon, cluster)?;
         if let Some(secrets) = addon_secrets::step(draft, &site.first, addon, cluster)? {
             step.after.push(secrets.id.clone());

@@ -32,6 +32,7 @@ pub mod release;
 pub mod removed_addons;
 pub mod route;
 pub mod scripts;
+pub mod storage;
 pub mod time;
 pub mod timers;
 pub mod trust;

@@ -3,8 +3,8 @@
 use kubexm_plan::cluster_facts::applied::{self, AppliedCluster, recorded};
 use kubexm_plan::op::KubeObject;
 use kubexm_plan::{BundleRecord, Op, Plan, Step, StepId, Undo};
-use kubexm_spec::cluster::document;
-use serde_json::{Value, json};
+use kubexm_spec::cluster::{Provisioner, document};
+use serde_json::{Map, Value, json};
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
@@ -60,7 +60,8 @@ pub(crate) fn of_addons(cx: &PlanContext<'_>, last: &AppliedCluster, named: &[St
     let list = |document: &Value| -> Vec<Value> {
         document.pointer("/spec/addons").and_then(Value::as_array).cloned().unwrap_or_default()
     };
-    let (old, new) = (list(&last.cluster), list(&recorded(document(cx.cluster))));
+    let now = recorded(document(cx.cluster));
+    let (old, new) = (list(&last.cluster), list(&now));
     let applies = |addon: &Value| named.is_empty() || named.iter().any(|name| addon["name"] == name.as_str());
     let is = |one: &Value, other: &Value| one["name"] == other["name"];
     // In the order of cluster.yaml; others keep what was applied.
@@ -72,16 +73,35 @@ pub(crate) fn of_addons(cx: &PlanContext<'_>, last: &AppliedCluster, named: &[St
     let left = old.iter().filter(|last| !applies(last) && !new.iter().any(|addon| is(addon, last)));
     all.extend(left.cloned());
     let mut record = AppliedCluster { program: PROGRAM.to_owned(), ..last.clone() };
-    if let Some(spec) = record.cluster.pointer_mut("/spec").and_then(Value::as_object_mut) {
-        match all.is_empty() {
-            true => drop(spec.remove("addons")),
-            false => drop(spec.insert("addons".to_owned(), all.into())),
-        }
-    }
+    put(&mut record, "addons", (!all.is_empty()).then(|| all.into()));
+    put(&mut record, "storage", storage_of(&last.cluster, &now, named));
     object(&record)
 }
 
-/// Lets the record of a plan have the add-ons of the last one: the plan installs and removes none.
+/// What makes volumes: where it is applied what cluster.yaml has, and otherwise what was applied last.
+fn storage_of(last: &Value, now: &Value, named: &[String]) -> Option<Value> {
+    let applies =
+        |provisioner: &Provisioner| named.is_empty() || named.iter().any(|name| name == provisioner.release());
+    let of = |provisioner: Provisioner| {
+        let from = if applies(&provisioner) { now } else { last };
+        let value = from.pointer(&format!("/spec/storage/{}", provisioner.key()))?;
+        Some((provisioner.key().to_owned(), value.clone()))
+    };
+    let all: Map<String, Value> = Provisioner::ALL.into_iter().filter_map(of).collect();
+    (!all.is_empty()).then(|| all.into())
+}
+
+/// Sets a part of what a record says was applied, or removes it.
+fn put(record: &mut AppliedCluster, part: &str, value: Option<Value>) {
+    if let Some(spec) = record.cluster.pointer_mut("/spec").and_then(Value::as_object_mut) {
+        match value {
+            None => drop(spec.remove(part)),
+            Some(value) => drop(spec.insert(part.to_owned(), value)),
+        }
+    }
+}
+
+/// Lets the record of a plan have the add-ons and the storage of the last one: the plan installs and removes none.
 pub(crate) fn keep_addons(plan: &mut Plan, last: Option<&AppliedCluster>) -> Result<(), RecipeError> {
     let mut ops = plan.steps.iter().filter(|step| is_of(step)).flat_map(|step| &step.ops);
     let (Some(last), Some(text)) = (last, ops.find_map(Op::text)) else { return Ok(()) };
@@ -89,11 +109,8 @@ pub(crate) fn keep_addons(plan: &mut Plan, last: Option<&AppliedCluster>) -> Res
     let written = plan.texts.remove(&text).unwrap_or_default();
     let written: Value = serde_json::from_str(&written).map_err(|error| bug(error.to_string()))?;
     let mut record = AppliedCluster::of_config_map(&written).map_err(bug)?;
-    if let Some(spec) = record.cluster.pointer_mut("/spec").and_then(Value::as_object_mut) {
-        match last.cluster.pointer("/spec/addons") {
-            None => drop(spec.remove("addons")),
-            Some(addons) => drop(spec.insert("addons".to_owned(), addons.clone())),
-        }
+    for part in ["addons", "storage"] {
+        put(&mut record, part, last.cluster.pointer(&format!("/spec/{part}")).cloned());
     }
     let record = object(&record)?;
     replace(plan, record);

@@ -1,16 +1,17 @@
 //! Add-ons that the record of what was applied has, and cluster.yaml has no more: they are removed, the last one first, before the
 //! others are installed. So is the last Secret of an add-on that stays.
 
+use kubexm_manifests::chart_storage;
 use kubexm_plan::addons::of_secrets;
 use kubexm_plan::cluster_facts::AppliedCluster;
 use kubexm_plan::op::{Manifests, NOTHING, Op, ReleaseAbsent};
 use kubexm_plan::{Step, Undo};
-use kubexm_spec::cluster::{AddonKind, Cluster, Keyword as _, is_label};
+use kubexm_spec::cluster::{AddonKind, Cluster, Keyword as _, Provisioner, is_label};
 use kubexm_spec::counted;
 use serde::Deserialize;
 
 use crate::draft::{Chain, Draft};
-use crate::modules::{addon_secrets, release};
+use crate::modules::{addon_secrets, release, storage};
 
 /// An add-on, by what identifies it, as the record has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -25,6 +26,9 @@ pub struct RecordedAddon {
     pub namespace: String,
     #[serde(default)]
     secrets: Vec<serde_json::Value>,
+    /// Of `spec.storage`.
+    #[serde(skip)]
+    provisioner: Option<Provisioner>,
 }
 
 fn of_default() -> String {
@@ -49,10 +53,24 @@ const MOST: usize = 1_000;
 /// Removed ones that have a line of their own.
 const NAMED: usize = 10;
 
-/// The add-ons of a record, in their order; a record that cannot be read has none. It is read from a control plane: what no cluster.yaml
-/// can have is not taken over.
+/// The add-ons of a record, in their order, after what makes volumes; a record that cannot be read has none. It is read from a control plane:
+/// what no cluster.yaml can have is not taken over.
 pub fn recorded(applied: Option<&AppliedCluster>) -> Vec<RecordedAddon> {
-    all(applied).take(MOST).filter_map(read).collect()
+    storage::recorded(applied).map(of_storage).chain(of_addons(applied)).collect()
+}
+
+fn of_addons(applied: Option<&AppliedCluster>) -> impl Iterator<Item = RecordedAddon> + '_ {
+    all(applied).take(MOST).filter_map(read)
+}
+
+fn of_storage(provisioner: Provisioner) -> RecordedAddon {
+    RecordedAddon {
+        name: provisioner.release().to_owned(),
+        kind: AddonKind::Helm.word().to_owned(),
+        namespace: provisioner.release().to_owned(),
+        secrets: Vec::new(),
+        provisioner: Some(provisioner),
+    }
 }
 
 fn all(applied: Option<&AppliedCluster>) -> impl Iterator<Item = &serde_json::Value> {
@@ -73,7 +91,7 @@ pub fn warnings(removed: &[RemovedAddon], applied: Option<&AppliedCluster>) -> V
     if !more.is_empty() {
         lines.push(format!("so are {} more: {}", more.len(), more.join(", ")));
     }
-    let unreadable = all(applied).count() - recorded(applied).len();
+    let unreadable = all(applied).count() - of_addons(applied).count();
     if unreadable > 0 {
         lines.push(format!(
             "the record of what was applied to the cluster has {} that no cluster.yaml can have: nothing of them is removed",
@@ -93,17 +111,31 @@ pub fn of(cluster: &Cluster, applied: Option<&AppliedCluster>) -> Vec<RemovedAdd
 
 fn removal(cluster: &Cluster, addon: RecordedAddon) -> Option<RemovedAddon> {
     let now = cluster.addons.iter().find(|now| now.name == addon.name);
-    let stays = now.is_some_and(|now| {
-        // A release belongs to its namespace; what objects leave another namespace, their own step removes.
-        now.kind.word() == addon.kind && (now.kind == AddonKind::Yaml || now.namespace == addon.namespace)
-    });
+    let of_storage = chart_storage::of_release(cluster, &addon.name);
+    // A release belongs to its namespace; what objects leave another namespace, their own step removes.
+    let is_same = |kind: AddonKind, namespace: &str| {
+        kind.word() == addon.kind && (kind == AddonKind::Yaml || namespace == addon.namespace)
+    };
+    let stays = now.is_some_and(|now| is_same(now.kind, &now.namespace))
+        || of_storage.is_some_and(|now| is_same(AddonKind::Helm, now.release()));
     let secrets = !addon.secrets.is_empty() && now.is_none_or(|now| now.secrets.is_empty());
-    (!stays || secrets).then_some(RemovedAddon { replaced: now.is_some(), addon, whole: !stays, secrets })
+    let replaced = now.is_some() || of_storage.is_some();
+    (!stays || secrets).then_some(RemovedAddon { replaced, addon, whole: !stays, secrets })
 }
 
 impl RemovedAddon {
     fn warning(&self) -> String {
         let RecordedAddon { name, namespace, .. } = &self.addon;
+        if let Some(provisioner) = self.addon.provisioner {
+            let key = provisioner.key();
+            let class = provisioner.class();
+            let then =
+                if self.replaced { "an add-on takes its place" } else { "new claims of it are not served any more" };
+            return format!(
+                "spec.storage.{key} is not in cluster.yaml any more: {name} in namespace {namespace} is removed with its class {class}, and {then}; \
+                 volumes, claims and their data stay, and nothing deletes the data when a claim goes"
+            );
+        }
         match self.whole {
             true if self.replaced => format!(
                 "add-on {name} in namespace {namespace} is another one in cluster.yaml now (its type or namespace): it is removed first; its \
@@ -124,17 +156,18 @@ impl RemovedAddon {
         let mut steps = Vec::new();
         if self.whole && kind == AddonKind::Helm.word() {
             let op = ReleaseAbsent { name: name.clone(), namespace: namespace.clone(), wait_s: release::WAIT };
-            steps.push(removing(first, name, &format!("Uninstall {name} with helm"), op.into()));
+            let part = if self.addon.provisioner.is_some() { "storage" } else { "addons" };
+            steps.push(removing(first, (part, name), &format!("Uninstall {name} with helm"), op.into()));
         } else if self.whole {
             draft.text(NOTHING);
             let op = Manifests::none(name.clone(), namespace.clone(), release::WAIT);
-            steps.push(removing(first, name, &format!("Remove the objects of {name}"), op.into()));
+            steps.push(removing(first, ("addons", name), &format!("Remove the objects of {name}"), op.into()));
         }
         if self.secrets {
             draft.text(NOTHING);
             let of_secrets = of_secrets(name);
             let op = Manifests::none(of_secrets.clone(), namespace.clone(), addon_secrets::WAIT);
-            steps.push(removing(first, &of_secrets, &format!("Remove the Secrets of {name}"), op.into()));
+            steps.push(removing(first, ("addons", &of_secrets), &format!("Remove the Secrets of {name}"), op.into()));
         }
         steps
     }
@@ -149,8 +182,8 @@ impl RemovedAddon {
     }
 }
 
-fn removing(first: &str, name: &str, title: &str, op: Op) -> Step {
-    Step::on(first, &format!("addons.{name}.removed"), title)
+fn removing(first: &str, (part, name): (&str, &str), title: &str, op: Op) -> Step {
+    Step::on(first, &format!("{part}.{name}.removed"), title)
         .timeout_s(release::TIMEOUT)
         .ensure(op)
         .undo(Undo::RestoreBefore)

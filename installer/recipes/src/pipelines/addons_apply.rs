@@ -1,18 +1,20 @@
 //! `addons apply`: the add-ons of cluster.yaml in a cluster that runs. It is `create` without the steps that do not concern them: what
-//! is left is the content that they need, in stores and registries, and their own steps.
+//! is left is the content that they need, in stores and registries, where nodes get it, and their own steps.
 
 use std::collections::BTreeSet;
 
 use kubexm_plan::cluster_facts::applied::{AppliedCluster, recorded};
-use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, Step};
-use kubexm_spec::cluster::{Addon, AddonKind, RegistryKind, document};
+use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, Step, addons};
+use kubexm_spec::cluster::{Addon, AddonKind, Provisioner, RegistryKind, document};
+use kubexm_spec::manifest::Artifact;
+use kubexm_spec::{ArtifactKey, Kind};
 
 use crate::context::PlanContext;
 use crate::draft::Drafted;
 use crate::error::RecipeError;
 use crate::identity::Identity;
-use crate::modules::record;
 use crate::modules::removed_addons::{self, RemovedAddon};
+use crate::modules::{record, storage};
 use crate::pipelines::{create, subset};
 
 /// Steps of registry hosts that bring the images that nodes pull. The registry's own program is not among it.
@@ -48,20 +50,27 @@ pub fn addons_apply(
         let reason = format!("no add-on of cluster.yaml or of the cluster is called {unknown}; {known}");
         return Err(RecipeError::CannotApplyAddons { reason });
     }
+    if wanted(Provisioner::Nfs.release()) {
+        storage::unchanged(cx.cluster, running)?;
+    }
     let mut removed = removed_addons::of(cx.cluster, Some(applied));
     removed.retain(|removed| wanted(&removed.addon.name));
     let Drafted { mut plan, .. } = create::plan_cluster(cx, Pipeline::AddonsApply, &removed)?;
     let record = record::of_addons(cx, applied, named)?;
     record::replace(&mut plan, record);
     let of_chart = |addon: &Addon| addon.kind == AddonKind::Helm && wanted(&addon.name);
-    let needs_helm = removed.iter().any(RemovedAddon::needs_helm) || cx.cluster.addons.iter().any(of_chart);
+    let of_storage = || cx.cluster.storage.provisioners().any(|provisioner| wanted(provisioner.release()));
+    let needs_helm =
+        removed.iter().any(RemovedAddon::needs_helm) || cx.cluster.addons.iter().any(of_chart) || of_storage();
     let first = cx.cluster.first_control_plane().map(|host| host.name.clone()).unwrap_or_default();
     let registries: BTreeSet<String> = cx.cluster.registry_hosts().into_iter().map(|host| host.name.clone()).collect();
+    let tells_nodes = has_registries_of_its_own(cx);
     let is_wanted = |step: &Step| {
         let id = step.id.0.split_once('/').map_or("", |(_, id)| id);
-        match id.strip_prefix("addons.") {
-            Some(addon) => wanted(addon.split('.').next().unwrap_or(addon)),
+        match addons::of_step(&step.id) {
+            Some(addon) => wanted(addon),
             None if record::is_of(step) => true,
+            None if id == "runtime.mirrors" => tells_nodes && is_joined(cx, &step.host),
             None if id == "kubernetes.helm" => step.host == first && needs_helm,
             None => brings_content(cx, step, id, &first, &registries),
         }
@@ -70,7 +79,19 @@ pub fn addons_apply(
 }
 
 fn names<'a>(cx: &PlanContext<'a>) -> impl Iterator<Item = String> + 'a {
-    cx.cluster.addons.iter().map(|addon| addon.name.clone())
+    let of_storage = cx.cluster.storage.provisioners().map(|provisioner| provisioner.release().to_owned());
+    of_storage.chain(cx.cluster.addons.iter().map(|addon| addon.name.clone()))
+}
+
+/// Whether images come from an upstream registry that no image of the cluster itself comes from: nodes may not have been told yet where they
+/// get those. A runtime reads that at each pull.
+fn has_registries_of_its_own(cx: &PlanContext<'_>) -> bool {
+    let hosts = |of_cluster: bool| {
+        let is_it = move |artifact: &&Artifact| matches!(artifact.key, ArtifactKey::Image(_)) == of_cluster;
+        let images = cx.manifest.artifacts.iter().filter(|artifact| artifact.key.kind() == Kind::Image).filter(is_it);
+        images.filter_map(|artifact| Some(artifact.name.split_once('/')?.0)).collect::<BTreeSet<&str>>()
+    };
+    cx.cluster.registry.kind != RegistryKind::None && !hosts(false).is_subset(&hosts(true))
 }
 
 fn brings_content(cx: &PlanContext<'_>, step: &Step, id: &str, first: &str, registries: &BTreeSet<String>) -> bool {

@@ -89,6 +89,7 @@ impl<'a> Recipe<'a> {
         let plan = match self {
             Self::Create => {
                 crate::network::unchanged(cx.cluster, running)?;
+                crate::modules::storage::unchanged(cx.cluster, running)?;
                 return create::create_again(cx, running);
             }
             Self::AddonsApply(named) => return addons_apply(cx, running, named),

@@ -12,7 +12,7 @@ use kubexm_spec::names::FAN_OUT_PORT;
 use super::load_balancers;
 use super::report::{Finding, Severity};
 use crate::context::PlanContext;
-use crate::mesh::LOAD_BALANCER;
+use crate::mesh::{LOAD_BALANCER, NFS_SERVER};
 use crate::modules::os::FIREWALLS;
 
 /// Its name in findings.
@@ -126,6 +126,12 @@ fn finding(cx: &PlanContext<'_>, from: &str, dialed: &ConnectionResult, reason: 
         let fix = "nothing forwards it now, which is normal for one with health checks: make sure that it forwards \
                     to port 6443 of every control plane";
         (Severity::Warn, "a load balancer that forwards to the control planes", fix.to_owned())
+    } else if dial.to == NFS_SERVER {
+        let fix = format!(
+            "start the server, open the port in its firewall and in every firewall between it and {from}, or correct \
+             `spec.storage.nfs.server`"
+        );
+        (Severity::Fail, "the server of `spec.storage.nfs`, from which every node mounts volumes", fix)
     } else if let Some(firewall) = stopped_later(cx, &dial.to) {
         (
             Severity::Warn,

@@ -35,6 +35,7 @@ mod report;
 mod resolv_conf;
 mod settings;
 mod space;
+mod storage;
 mod sysctls;
 mod systemd;
 mod time;
@@ -74,6 +75,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "timezone", run: timezone::run },
     Check { name: "programs", run: programs::run },
     Check { name: "packages", run: packages::run },
+    Check { name: "storage", run: storage::run },
     Check { name: "membership", run: membership::run },
     Check { name: "existing", run: existing::run },
     Check { name: UNCHANGED, run: unchanged::run },

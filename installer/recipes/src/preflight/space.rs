@@ -69,7 +69,8 @@ fn xfs(input: &PreflightInput<'_>, seen: &ObservedHost<'_>, report: &mut Report)
 }
 
 fn read_only(input: &PreflightInput<'_>, seen: &ObservedHost<'_>, report: &mut Report) {
-    let own = input.cx.cluster.data_folders(seen.roles);
+    let mut own = input.cx.cluster.data_folders(seen.roles);
+    own.extend(input.cx.cluster.volumes_folder(seen.roles));
     let on = |disk: &Disk| {
         let own =
             own.iter().filter(|folder| disk_of(&seen.facts.disks, folder).is_some_and(|of| of.mount == disk.mount));

@@ -26,6 +26,7 @@ mod registries;
 mod registry_prune;
 mod removed_addons;
 mod reset;
+mod storage;
 mod templates;
 mod time;
 mod timers;

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 
 use crate::common::Site;
 use kubexm_plan::facts::{Listener, Stamp};
-use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult};
-use kubexm_recipes::mesh::{LOAD_BALANCER, Mesh};
+use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult, Port, Protocol};
+use kubexm_recipes::mesh::{LOAD_BALANCER, Mesh, NFS_PORT, NFS_SERVER};
 use kubexm_recipes::preflight::{Finding, Severity, mesh::findings, preflight};
 use kubexm_recipes::sample;
 use kubexm_spec::cluster::{EtcdKind, ExternalKind, Firewall, LoadBalancerMode, NetworkPlugin, RegistryKind};
@@ -309,4 +309,16 @@ fn an_address_that_keepalived_is_to_have_is_free_until_then() {
         (dialed.blocked, dialed.neighbour) = (None, None);
     }
     one(&findings(&site.cx(), &dialed), Severity::Fail, "choose another `loadBalancer.vip`");
+}
+
+#[test]
+fn an_nfs_server_that_a_node_does_not_reach_is_named_with_the_field() {
+    let site = three();
+    let port = Port { protocol: Protocol::Tcp, number: NFS_PORT };
+    let dial = ConnectionCheck { to: NFS_SERVER.to_owned(), address: [10, 0, 0, 9].into(), port, pod: None };
+    let blocked = ConnectionResult { dial, blocked: Some("refused".to_owned()), neighbour: None };
+    let dialed = BTreeMap::from([("node3".to_owned(), vec![blocked])]);
+    let found = findings(&site.cx(), &dialed);
+    one(&found, Severity::Fail, "from 10.77.0.13 to 10.0.0.9 port 2049/tcp: refused");
+    assert!(found[0].fix.contains("spec.storage.nfs.server") && found[0].fix.contains("node3"), "{}", found[0]);
 }

@@ -24,7 +24,7 @@ pub struct AddonsView {
     pub cluster: String,
     /// The control plane that answered.
     pub host: String,
-    /// Names of the add-ons of the cluster.yaml.
+    /// Names of what makes volumes and of the add-ons of the cluster.yaml.
     pub wanted: Vec<String>,
     /// The pod network, whose release or record is listed, too.
     pub network: String,
@@ -52,7 +52,8 @@ impl Session<'_> {
         fleet.close().await;
         self.check_interrupt()?;
         let (host, installed) = asked?;
-        let wanted = cluster.addons.iter().map(|addon| addon.name.clone()).collect();
+        let storage = cluster.storage.provisioners().map(|provisioner| provisioner.release().to_owned());
+        let wanted = storage.chain(cluster.addons.iter().map(|addon| addon.name.clone())).collect();
         let network = cluster.network.plugin.word().to_owned();
         Ok(AddonsView { cluster: cluster.name.clone(), host, wanted, network, installed })
     }

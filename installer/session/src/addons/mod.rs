@@ -1,5 +1,6 @@
 //! Add-ons: what is installed, and charts rendered before the first change of a run.
 
+mod classes;
 mod helm;
 pub(crate) mod installed;
 pub(crate) mod kinds;

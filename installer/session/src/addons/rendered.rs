@@ -15,6 +15,7 @@ use kubexm_spec::cluster::NetworkPlugin;
 use kubexm_spec::{ExitCode, one_line, rendering};
 use serde_json::Value;
 
+use super::classes::second_default;
 use super::helm::{Helm, Job};
 use super::installed;
 use super::kinds::Kinds;
@@ -257,6 +258,11 @@ pub(crate) async fn check(
         }
     }
     let order = Order::of(plan);
+    for (one, objects) in &found {
+        if let Some(text) = second_default(opened.cluster(), one.name, objects) {
+            wrong.add(ExitCode::Config, text);
+        }
+    }
     for (one, objects) in found.iter().filter(|(one, _)| changes(one)) {
         wrong.kinds(one, objects, &found, &Served { kinds: &kinds, running: running.as_ref(), order: &order, plan });
     }

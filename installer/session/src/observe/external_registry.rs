@@ -2,16 +2,16 @@
 //! there before any of them is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use kubexm_engine::registry_check::{Answered, UserRegistry, WantedImage, Wrong, ask};
-use kubexm_plan::mesh::{ConnectionCheck, Port, Protocol};
 use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{Finding, Mesh};
 use kubexm_spec::cluster::{EXTERNAL_CA, ExternalRegistry, password_line};
 use kubexm_spec::{Cluster, Kind, Manifest, Reference};
 
 use super::findings::REGISTRY as NAME;
+use super::outside;
 use crate::bundle::opened::Opened;
 use crate::events;
 use crate::run::secrets::read_secret;
@@ -51,16 +51,9 @@ pub(super) async fn add_dials(mesh: &mut Mesh, cluster: &Cluster) {
         Some((host, port)) => (host, port.parse().unwrap_or(443)),
         None => (external.address, if external.insecure { 80 } else { 443 }),
     };
-    let address: Option<IpAddr> = match host.parse() {
-        Ok(address) => Some(address),
-        // What has no address is reported by the questions of this machine.
-        Err(_) => tokio::net::lookup_host((host, port)).await.ok().and_then(|mut all| all.next()).map(|one| one.ip()),
-    };
-    let Some(address) = address else { return };
-    for host in cluster.hosts.iter().filter(|host| cluster.roles(&host.name).in_cluster()) {
-        let port = Port { protocol: Protocol::Tcp, number: port };
-        let dial = ConnectionCheck { to: external.address.to_owned(), address, port, pod: None };
-        mesh.dials.entry(host.name.clone()).or_default().push(dial);
+    // What has no address is reported by the questions of this machine.
+    if let Some(address) = outside::address(host, port).await {
+        outside::add_dials(mesh, cluster, external.address, SocketAddr::new(address, port));
     }
 }
 

@@ -4,7 +4,9 @@ mod external_etcd;
 mod external_registry;
 pub mod findings;
 mod mesh;
+mod nfs;
 mod observed;
+mod outside;
 mod site_ca;
 pub mod subject;
 

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use super::findings::Findings;
 use super::mesh::dial;
-use super::{external_etcd, external_registry, site_ca};
+use super::{external_etcd, external_registry, nfs, site_ca};
 use crate::bundle::blobs::{BundleBlobs, NoBlobs};
 use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
@@ -118,6 +118,7 @@ impl Subject for Opened {
         }
         let mut mesh = kubexm_recipes::mesh(&cx);
         external_registry::add_dials(&mut mesh, self.cluster()).await;
+        found.extend(nfs::add_dials(&mut mesh, self.cluster()).await);
         let mut dialed = dial(&mesh, &fleet.links(), events).await?;
         found.extend(kubexm_recipes::preflight::mesh::findings(&cx, &dialed));
         for all in dialed.values_mut() {

@@ -43,11 +43,11 @@ async fn hold<F: Fleet>(count: usize) -> Result<(), String> {
 }
 
 #[test]
-fn the_changed_plan_removes_a_release_objects_and_secrets() {
+fn the_changed_plan_removes_releases_objects_and_secrets() {
     let mut plan = FLEETS[0].plan_create().1.plan().clone();
     change(&mut plan);
     let ops = || plan.steps.iter().flat_map(|step| &step.ops);
-    assert_eq!(ops().filter(|op| matches!(op, Op::ReleaseAbsent(_))).count(), 1);
+    assert_eq!(ops().filter(|op| matches!(op, Op::ReleaseAbsent(_))).count(), 2);
     assert_eq!(ops().filter(|op| matches!(op, Op::Manifests(op) if op.is_removal())).count(), 2);
 }
 

@@ -39,10 +39,10 @@ async fn hold<F: Fleet>(count: usize) -> Result<(), String> {
 }
 
 #[test]
-fn the_sample_installs_a_chart_and_yaml() {
+fn the_sample_installs_storage_a_chart_and_yaml() {
     let (_, plan) = FLEETS[0].plan_create();
     let mut plan = plan.plan().clone();
-    assert_eq!(releases(&mut plan).count(), 1);
+    assert_eq!(releases(&mut plan).count(), 2);
     assert!(plan.steps.iter().flat_map(|step| &step.ops).any(|op| matches!(op, Op::Manifests(_))));
 }
 

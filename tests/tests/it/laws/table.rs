@@ -93,8 +93,6 @@ const fn real(pipeline: Pipeline) -> &'static [&'static str] {
 const NOBODY: Held = Held::Not(
     "reset, delete-node, certs-renew, registry-prune and restore plan no host as optional: what is left on one host is reported, and they run again",
 );
-const NO_WORKER: Held =
-    Held::Not("applying add-ons of the samples has steps on the first control plane alone, which no run is without");
 const OF_RESET: Held =
     Held::Not("the state before anything is what removals alone promise; law 1 is about what was before the run");
 const NO_UNDO: Held = Held::Not("faults of the real ops strike at converges; a kill inside an undo is law 3's crash");
@@ -131,7 +129,6 @@ pub fn row(law: Law, pipeline: Pipeline) -> Row {
             Law::LeavesOut,
             Pipeline::DeleteNode | Pipeline::CertsRenew | Pipeline::RegistryPrune | Pipeline::Restore | Pipeline::Reset,
         ) => both(NOBODY),
-        (Law::LeavesOut, Pipeline::AddonsApply) => both(NO_WORKER),
         (Law::LeavesOut, Pipeline::Create) => Row { simulated: at(&[], 6), rooted: of(ON_THREE, 2) },
         (Law::LeavesOut, _) => Row { simulated: at(ON_THREE, 4), rooted: of(ON_THREE, 2) },
         (Law::AsBefore, Pipeline::DeleteNode | Pipeline::Reset) => both(Held::Whole),

@@ -172,6 +172,16 @@ pub const FINE: &[(&str, Edit)] = &[
         s.node2().folder("/data", 0o1777);
     }),
     ("noexec where no program is put", |s| mounts(s.node1(), "26 25 8:2 / /tmp rw,noexec - ext4 /dev/sdb1 rw\n")),
+    ("volumes of nodes and of a server, with data of an earlier cluster", |s| {
+        s.with_nfs();
+        s.with_volumes("/data/volumes");
+        s.node2().put("/data/volumes/pvc-1/data", "a user's");
+    }),
+    ("mount.nfs, which the bundle brings", |s| {
+        s.with_nfs();
+        packaged(s);
+        s.node2().remove("/usr/sbin/mount.nfs");
+    }),
     ("machines without a product uuid", |s| {
         s.node1().remove("/sys/class/dmi/id/product_uuid");
         s.node2().remove("/sys/class/dmi/id/product_uuid");

@@ -12,7 +12,9 @@ use kubexm_plan::facts::DataFolders;
 use kubexm_plan::op::Unit;
 use kubexm_recipes::preflight::Finding;
 use kubexm_recipes::{PlanContext, preflight, sample};
-use kubexm_spec::cluster::{EtcdKind, ExternalKind, InternalKind, LoadBalancerMode, Registry, RegistryKind};
+use kubexm_spec::cluster::{
+    EtcdKind, ExternalKind, InternalKind, LoadBalancerMode, Nfs, OpenEbs, Registry, RegistryKind,
+};
 use kubexm_spec::{ArtifactKey, Cluster, Digest};
 use kubexm_tests::laws::scratch;
 
@@ -180,6 +182,20 @@ impl Scene {
         self.hosts.insert("store".to_owned(), Host::good("store", 16));
         self.cluster.role_groups.registry = vec!["store".to_owned()];
         self.cluster.registry = Registry::of(RegistryKind::Harbor);
+    }
+
+    /// Volumes of an NFS server, which both hosts can mount.
+    pub fn with_nfs(&mut self) {
+        let (server, path) = ("10.77.0.9".to_owned(), "/srv".to_owned());
+        self.cluster.storage.nfs = Some(Nfs { server, path, mount_options: Vec::new(), default_class: false });
+        for host in [self.node1(), self.node2()] {
+            host.put("/usr/sbin/mount.nfs", "");
+        }
+    }
+
+    /// Volumes in this folder of each node.
+    pub fn with_volumes(&mut self, folder: &str) {
+        self.cluster.storage.open_ebs = Some(OpenEbs { base_path: folder.to_owned(), default_class: true });
     }
 
     /// A proxy before the API server, on node2.

@@ -72,7 +72,8 @@ texts! {
     Label(String) = values::label;
     Line(String) = values::line;
     LoginName(String) = values::login_name, form "^[^:]+$";
-    NfsExport(String) = values::nfs_export, form "^/";
+    MountOption(String) = values::mount_option, form "^[a-z]([A-Za-z0-9_.,:=/+-]*[A-Za-z0-9])?$";
+    NfsExport(String) = values::nfs_export, form "^/[^:#]*$";
     OciChart(String) = addresses::oci, form "^oci://[^@]+$", no_login;
     OperatingSystem(String) = values::os;
     Package(String) = values::package, form "^[A-Za-z0-9][A-Za-z0-9._+-]*$";

@@ -168,6 +168,7 @@ fn file(at: &At<'_>) -> Option<Cluster> {
         load_balancer: load_balancer.as_ref(),
         registry: registry.as_ref(),
         runtime: runtime.as_ref(),
+        storage: storage.as_ref(),
         bundle: bundle.as_ref(),
     };
     rules::check(&spec, &parts, role_groups.as_mut());

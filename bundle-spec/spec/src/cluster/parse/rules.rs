@@ -9,8 +9,8 @@ use super::roles;
 
 use crate::cluster::{
     API_PORT, BALANCER_STATUS_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes,
-    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, Registry, RoleGroups, Runtime, data_folder::holds,
-    overlap,
+    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, Registry, RoleGroups, Runtime, Storage,
+    data_folder::holds, overlap,
 };
 use crate::yaml::{At, Mapping, ProblemKind};
 use crate::{counted, counted_of};
@@ -24,6 +24,7 @@ pub(super) struct Parts<'p> {
     pub(super) load_balancer: Option<&'p LoadBalancer>,
     pub(super) registry: Option<&'p Registry>,
     pub(super) runtime: Option<&'p Runtime>,
+    pub(super) storage: Option<&'p Storage>,
     pub(super) bundle: Option<&'p Bundle>,
 }
 
@@ -64,14 +65,21 @@ fn data_folders(spec: &Mapping<'_>, parts: &Parts<'_>) {
     let registry = parts.registry.filter(|registry| registry.kind.has_data());
     let registry = registry.map(|registry| registry.data_dir.as_str());
     let runtime = parts.runtime.and_then(|runtime| runtime.own_folder());
-    let all = [("etcd", etcd), ("runtime", runtime), ("registry", registry)];
-    for (index, (part, folder)) in all.iter().enumerate() {
-        for (other_part, other) in all.iter().skip(index + 1) {
+    let volumes = parts.storage.and_then(|storage| storage.open_ebs.as_ref()).map(|it| it.base_path.as_str());
+    let all: [(&[&str], _); 4] = [
+        (&["storage", "openebs", "basePath"], volumes),
+        (&["etcd", "dataDir"], etcd),
+        (&["runtime", "dataDir"], runtime),
+        (&["registry", "dataDir"], registry),
+    ];
+    for (index, (field, folder)) in all.iter().enumerate() {
+        for (other_field, other) in all.iter().skip(index + 1) {
             if let (Some(one), Some(other)) = (folder, other)
                 && (holds(one, other) || holds(other, one))
             {
-                place(spec, &[part, "dataDir"]).bad(
-                    format!("{one}, and {other} of spec.{other_part}.dataDir, are the same or in each other"),
+                let other_field = other_field.join(".");
+                place(spec, field).bad(
+                    format!("{one}, and {other} of spec.{other_field}, are the same or in each other"),
                     "give each a folder of its own",
                 );
             }

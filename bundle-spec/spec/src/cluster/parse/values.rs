@@ -244,8 +244,22 @@ pub(in crate::cluster) fn age_recipient(text: &str) -> Result<String, String> {
 
 /// What an NFS server exports.
 pub(in crate::cluster) fn nfs_export(text: &str) -> Result<String, String> {
-    let good = text.starts_with('/') && !text.contains(char::is_control);
-    if good { Ok(text.to_owned()) } else { Err(not_a(text, "an export, like /srv/volumes")) }
+    // In the chart it stands without quotes; a colon ends the name of the server in mount(8).
+    let plain = |c: char| !c.is_control() && !matches!(c, ':' | '#');
+    let good = text.starts_with('/')
+        && text.chars().all(plain)
+        && !text.ends_with(' ')
+        && !text.split('/').any(|part| matches!(part, "." | ".."));
+    if good { Ok(text.to_owned()) } else { Err(not_a(text, "an export without : and #, like /srv/volumes")) }
+}
+
+/// One option of mount(8), or several with commas, as nfs(5) writes them. In the chart it stands without quotes.
+pub(in crate::cluster) fn mount_option(text: &str) -> Result<String, String> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.,:=/+-".contains(&b);
+    let good = text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+        && text.bytes().all(plain);
+    if good { Ok(text.to_owned()) } else { Err(not_a(text, "an option of mount, like nfsvers=4.1 or hard")) }
 }
 
 /// A path on this machine, as written. An address is none, and is not shown: it may hold a login.

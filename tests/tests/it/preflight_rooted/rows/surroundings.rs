@@ -315,6 +315,20 @@ pub const ROWS: &[Row] = rows! {
             );
         } => "eth0 is not the interface with the host's address (ens3 10.77.0.14/24)", "spec.loadBalancer.interface", "correct it";
 
+    "storage" Fail NODE2, "a host that mounts no NFS", |s| {
+            s.with_nfs();
+            s.node2().remove("/usr/sbin/mount.nfs");
+        } => "no mount.nfs", "volumes of `spec.storage.nfs`", "nfs-common";
+    "space" Fail NODE2, "a folder of volumes on a disk that cannot be written", |s| {
+            s.with_volumes("/data/volumes");
+            s.node2().put("/data/lost+found/.keep", "");
+            mounts(s.node2(), "26 25 8:2 / /data ro,relatime - ext4 /dev/sdb1 ro\n");
+        } => "/data mounted read-only", "can be written for /data/volumes", "mount -o remount,rw /data";
+    "open-folders" Fail NODE2, "a folder of volumes in one that everybody may write to", |s| {
+            s.with_volumes("/data/volumes");
+            s.node2().folder("/data", 0o777);
+        } => "/data/volumes: others than root may write to /data (mode 0777)", "root's alone", "chmod go-w /data";
+
     "noexec" Fail NODE1, "programs that cannot be run", |s| mounts(s.node1(), "26 25 8:2 / /usr/local rw,noexec - ext4 /dev/sdb1 rw\n")
         => "/usr/local mounted noexec", "run from", "mount -o remount,exec /usr/local";
 
