@@ -11,6 +11,7 @@ use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program
 
 use crate::charts::CarriedCharts;
 use crate::error::RecipeError;
+use crate::from_backup::BackupSource;
 use crate::packages::CarriedPackages;
 use crate::time_servers::is_server;
 
@@ -49,6 +50,8 @@ pub struct PlanContext<'a> {
     pub charts: &'a CarriedCharts,
     /// For whom the authorities are sealed; none where nothing is planned.
     pub sealing: Option<&'a Sealing>,
+    /// The backup that the cluster is made from.
+    pub from_backup: Option<&'a BackupSource>,
 }
 
 /// For whom the cluster's authorities are sealed, in addition to `spec.operators`.

@@ -11,6 +11,7 @@ pub mod context;
 pub mod draft;
 pub mod error;
 mod fan_out;
+pub mod from_backup;
 mod identity;
 mod image_registry;
 pub mod mesh;
@@ -25,6 +26,8 @@ mod registries;
 pub mod runtime;
 #[cfg(any(test, feature = "testing"))]
 pub mod sample;
+#[cfg(any(test, feature = "testing"))]
+pub mod sample_backup;
 mod selinux;
 pub mod support;
 pub mod templates;

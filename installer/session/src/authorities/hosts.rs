@@ -18,6 +18,8 @@ pub(crate) struct Hosts<'a> {
     pub cluster: &'a ClusterFile,
     pub facts: &'a BTreeMap<String, Facts>,
     pub id: Option<ClusterId>,
+    /// The document in the backup that the cluster is made from.
+    pub backup: Option<&'a str>,
 }
 
 /// The document of one control plane.
@@ -33,6 +35,16 @@ impl<'a> Hosts<'a> {
         let Some(id) = self.id else { return Ok(Vec::new()) };
         let identity = Identity::of(self.cluster, self.facts);
         let mut all = Vec::new();
+        if let Some(text) = self.backup {
+            let host = "the backup";
+            let sealed = SealedAuthorities::parse(text)
+                .map_err(|error| AuthoritiesError::Unusable { host: host.to_owned(), error })?;
+            if sealed.about.cluster_id != id {
+                let (cluster, found) = (sealed.about.cluster, sealed.about.cluster_id);
+                return Err(AuthoritiesError::ClusterMismatch { host: host.to_owned(), cluster, found, wanted: id });
+            }
+            all.push(Found { host, text, sealed });
+        }
         for host in &self.cluster.role_groups.control_plane {
             let Some(facts) = self.facts.get(host).filter(|facts| identity.is_member(self.cluster, host, facts)) else {
                 continue;

@@ -59,7 +59,7 @@ pub(super) async fn add_dials(mesh: &mut Mesh, cluster: &Cluster) {
     let Some(address) = address else { return };
     for host in cluster.hosts.iter().filter(|host| cluster.roles(&host.name).in_cluster()) {
         let port = Port { protocol: Protocol::Tcp, number: port };
-        let dial = ConnectionCheck { to: external.address.to_owned(), address, port, pod: None };
+        let dial = ConnectionCheck { to: external.address.to_owned(), address, port, pod: None, authority: None };
         mesh.dials.entry(host.name.clone()).or_default().push(dial);
     }
 }

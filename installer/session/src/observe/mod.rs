@@ -3,7 +3,7 @@
 mod external_etcd;
 mod external_registry;
 pub mod findings;
-mod mesh;
+pub(crate) mod mesh;
 mod observed;
 mod site_ca;
 pub mod subject;
