@@ -74,7 +74,7 @@ check "a backup that was cut off is refused" cut
 check "one that is sealed for others" for_others
 check "one of a cluster of another name" other 's/name: lab/name: blue/' "cluster.yaml describes blue"
 check "one with another network of Services" \
-  other 's|^spec:|spec:\n  network: {serviceCidr: 10.99.0.0/18}|' "spec.network.serviceCidr is 10.99.0.0/18"
+  other 's|plugin: flannel}|plugin: flannel, serviceCidr: 10.99.0.0/18}|' "spec.network.serviceCidr is 10.99.0.0/18"
 check "nothing was put on a host" as_before
 
 interrupted() { says 70 "create --from-backup" from_backup "$NEW_YAML" "$BACKUP" --on-failure keep --drill fail:m1/control-plane.authorities; }

@@ -9,9 +9,9 @@ use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialFile, Roles};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program, names};
 
+use crate::backup_source::BackupSource;
 use crate::charts::CarriedCharts;
 use crate::error::RecipeError;
-use crate::from_backup::BackupSource;
 use crate::packages::CarriedPackages;
 use crate::time_servers::is_server;
 

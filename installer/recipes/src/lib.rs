@@ -3,6 +3,7 @@
 //! Nothing here does IO: no files, network, clock, randomness or environment. A recipe can only refer to artifacts in
 //! the bundle.
 
+mod backup_source;
 pub mod balancer;
 pub mod bundle;
 pub mod charts;

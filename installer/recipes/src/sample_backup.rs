@@ -6,8 +6,8 @@ use kubexm_plan::backup::{Archive, BackedUpCluster, BackedUpNode};
 use kubexm_spec::cluster::{Keyword as _, MaterialUse};
 use serde_json::json;
 
+use crate::backup_source::{BackupSource, PAIRS};
 use crate::context::PlanContext;
-use crate::from_backup::{BackupSource, PAIRS};
 use crate::sample;
 
 /// Of the cluster that this plans, when it was on two other hosts.

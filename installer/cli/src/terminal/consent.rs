@@ -85,6 +85,11 @@ impl<'d> Terminal<'d> {
                     if let Some(why) = unauthenticated {
                         warning(&shown, why.to_owned());
                     }
+                    if unauthenticated.is_none() {
+                        let text =
+                            "the backup's seal is proven: this home, or an operator of cluster.yaml, has made it";
+                        note(&shown, text.to_owned());
+                    }
                     let text = match plan.pipeline {
                         Pipeline::CreateFromBackup => what_is_made(question.cluster, backup),
                         _ => what_is_restored(question.cluster, backup),

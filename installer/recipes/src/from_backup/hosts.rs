@@ -11,7 +11,7 @@ use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult, Port, Protocol};
 use kubexm_plan::{ClusterId, Facts};
 use kubexm_spec::cluster::{API_PORT, Cluster};
 
-use super::BackupSource;
+use crate::backup_source::BackupSource;
 use crate::context::PlanContext;
 use crate::error::RecipeError;
 use crate::mesh::LOAD_BALANCER;

@@ -12,7 +12,7 @@ use kubexm_spec::cluster::{Cluster, EtcdKind, Keyword as _, NetworkPlugin, one_c
 use kubexm_spec::{Digest, Version};
 use serde_json::Value;
 
-use super::{API_SERVER, BackupSource, CONTROLLER_MANAGER, KUBEADM, PAIRS};
+use crate::backup_source::{API_SERVER, BackupSource, CONTROLLER_MANAGER, KUBEADM, PAIRS, missing};
 use crate::context::PlanContext;
 use crate::modules::{kubeadm_config, removed_addons};
 use crate::network;
@@ -39,10 +39,6 @@ const OF_HOSTS: [&str; 7] = [
 ];
 /// Settings that are in objects of the cluster, and cannot be others afterwards.
 const FIXED: [&str; 2] = ["networking.", "clusterName"];
-
-pub(super) fn missing(path: &str) -> String {
-    format!("the backup has no {path}, without which its cluster cannot be made again; use another backup")
-}
 
 /// Compares a backup with cluster.yaml and the bundle, before any host is contacted.
 pub fn compare(cx: &PlanContext<'_>, source: &BackupSource) -> Compared {

@@ -8,10 +8,10 @@ use kubexm_plan::op::{Blobs, Dir, RestoredEtcd};
 use kubexm_plan::{SlotName, SlotProvider, Step, Undo};
 use kubexm_spec::Program;
 
+use crate::backup_source::{BackupSource, PAIRS};
 use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::from_backup::{BackupSource, PAIRS};
 use crate::modules::programs;
 
 const KEY: &str = "backup-key";

@@ -14,9 +14,8 @@ use kubexm_spec::{Cluster, names};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::from_backup;
 use crate::modules::{endpoint, scripts};
-use crate::{network, paths, registries};
+use crate::{backup_source, network, paths, registries};
 
 /// Kernel modules that the runtime and the CNI bridge plugin need, on every host.
 const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
@@ -103,7 +102,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
 /// that many steps write into: these are rolled back in parallel, and the folder must be removed last.
 fn stamp(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     // Before the stamp, which has the id of the cluster in the backup.
-    let mark = draft.cx.from_backup.map(from_backup::mark_of).transpose()?;
+    let mark = draft.cx.from_backup.map(backup_source::mark_of).transpose()?;
     let mark = mark.map(|text| draft.file(FROM_BACKUP, 0o600, text));
     Ok(Step::on(node.name(), "os.stamp", "Record on the node which cluster it belongs to")
         .ensure_all(mark)
