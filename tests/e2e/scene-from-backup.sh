@@ -60,7 +60,7 @@ check "the hosts of before are gone" lab host down n1 n2
 
 # Each by its name, before a host is contacted.
 copy_of() { rm -rf "$WORK/bad" && cp -a "$BACKUP" "$WORK/bad"; }
-cut() { copy_of && truncate -s -1 "$WORK/bad/archive.age" && says 57 "was cut off" from_backup "$NEW_YAML" "$WORK/bad"; }
+cut_off() { copy_of && truncate -s -1 "$WORK/bad/archive.age" && says 57 "was cut off" from_backup "$NEW_YAML" "$WORK/bad"; }
 for_others() {
   mv "$WORK/$HOME_NAME/identity" "$WORK/identity" || return 1
   local rc=0
@@ -70,14 +70,14 @@ for_others() {
 }
 # other SED TEXT: cluster.yaml is another one
 other() { sed "$1" "$NEW_YAML" > "$WORK/other.yaml" && says 57 "$2" from_backup "$WORK/other.yaml" "$BACKUP"; }
-check "a backup that was cut off is refused" cut
+check "a backup that was cut off is refused" cut_off
 check "one that is sealed for others" for_others
 check "one of a cluster of another name" other 's/name: lab/name: blue/' "cluster.yaml describes blue"
 check "one with another network of Services" \
   other 's|plugin: flannel}|plugin: flannel, serviceCidr: 10.99.0.0/18}|' "spec.network.serviceCidr is 10.99.0.0/18"
 check "nothing was put on a host" as_before
 
-interrupted() { says 70 "create --from-backup" from_backup "$NEW_YAML" "$BACKUP" --on-failure keep --drill fail:m1/control-plane.authorities; }
+interrupted() { says 70 " --from-backup " from_backup "$NEW_YAML" "$BACKUP" --on-failure keep --drill fail:m1/control-plane.authorities; }
 check "it is interrupted before the control plane begins" interrupted
 plain() { fleet create -f "$NEW_YAML" -y --accept-new-host-keys "$@"; }
 check "a create without the backup is refused: it would make an empty cluster" says 53 "is being made from its backup" plain
