@@ -67,7 +67,7 @@ fn nodes(host: &Host) -> Vec<String> {
 fn an_init_from_a_backup_has_its_data_and_not_the_nodes_in_it() {
     let Site { host, machine, op } = site();
     dispatch::converge(&op, &machine).expect("init");
-    assert_eq!(host.read(DATA), OLD.trim_end());
+    assert_eq!(host.read(DATA), OLD);
     assert_eq!(nodes(&host), [NODE]);
     assert!(dispatch::observe(&op, &machine).expect("observed").satisfied);
     let left: Vec<_> = std::fs::read_dir(machine.path("/var/lib/etcd")).expect("a folder").collect();
@@ -81,7 +81,7 @@ fn an_init_from_a_backup_that_was_killed_is_repeated_with_the_data_and_never_wit
     dispatch::converge(&op, &machine).expect_err("half-way");
     assert!(!dispatch::observe(&op, &machine).expect("observed").satisfied);
     dispatch::converge(&op, &machine).expect("init");
-    assert_eq!(host.read(DATA), OLD.trim_end());
+    assert_eq!(host.read(DATA), OLD);
     assert_eq!(nodes(&host), [NODE]);
 }
 
