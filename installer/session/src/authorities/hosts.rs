@@ -30,21 +30,11 @@ pub(super) struct Found<'a> {
 }
 
 impl<'a> Hosts<'a> {
-    /// The documents of the control planes that are members, in their order.
+    /// The documents of the control planes that are members, in their order; that of the backup, if none has one yet.
     pub(super) fn documents(&self) -> Result<Vec<Found<'a>>, AuthoritiesError> {
         let Some(id) = self.id else { return Ok(Vec::new()) };
         let identity = Identity::of(self.cluster, self.facts);
         let mut all = Vec::new();
-        if let Some(text) = self.backup {
-            let host = "the backup";
-            let sealed = SealedAuthorities::parse(text)
-                .map_err(|error| AuthoritiesError::Unusable { host: host.to_owned(), error })?;
-            if sealed.about.cluster_id != id {
-                let (cluster, found) = (sealed.about.cluster, sealed.about.cluster_id);
-                return Err(AuthoritiesError::ClusterMismatch { host: host.to_owned(), cluster, found, wanted: id });
-            }
-            all.push(Found { host, text, sealed });
-        }
         for host in &self.cluster.role_groups.control_plane {
             let Some(facts) = self.facts.get(host).filter(|facts| identity.is_member(self.cluster, host, facts)) else {
                 continue;
@@ -55,6 +45,17 @@ impl<'a> Hosts<'a> {
             if sealed.about.cluster_id != id {
                 let (cluster, found) = (sealed.about.cluster, sealed.about.cluster_id);
                 return Err(AuthoritiesError::ClusterMismatch { host: host.clone(), cluster, found, wanted: id });
+            }
+            all.push(Found { host, text, sealed });
+        }
+        // Once they have one, its certificates of servers are those of the new hosts.
+        if let Some(text) = self.backup.filter(|_| all.is_empty()) {
+            let host = "the backup";
+            let sealed = SealedAuthorities::parse(text)
+                .map_err(|error| AuthoritiesError::Unusable { host: host.to_owned(), error })?;
+            if sealed.about.cluster_id != id {
+                let (cluster, found) = (sealed.about.cluster, sealed.about.cluster_id);
+                return Err(AuthoritiesError::ClusterMismatch { host: host.to_owned(), cluster, found, wanted: id });
             }
             all.push(Found { host, text, sealed });
         }
