@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use kubexm_plan::kubeadm_certificates::PKI;
-use kubexm_plan::op::{Blobs, Dir, RestoredEtcd};
+use kubexm_plan::op::{Blobs, Dir, RestoredEtcd, StateDir};
 use kubexm_plan::{SlotName, SlotProvider, Step, Undo};
 use kubexm_spec::Program;
 
@@ -14,6 +14,7 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::programs;
 
+const KUBERNETES: &str = "/etc/kubernetes";
 const KEY: &str = "backup-key";
 /// Of etcd's members among each other.
 const PEERS: u16 = 2380;
@@ -38,6 +39,8 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>, source: &BackupSourc
     }
     let folders = [PKI.to_owned(), format!("{PKI}/etcd")].map(|path| Dir { path, mode: 0o755 });
     let mut step = Step::on(node.name(), "control-plane.authorities", "Give kubeadm the authorities of the backup")
+        // It is kubeadm's, as after any other init: a reset removes the whole folder.
+        .ensure(StateDir::at(KUBERNETES))
         .ensure_all(folders);
     for (certificate, key) in PAIRS {
         let text = source.text(certificate)?.to_owned();
