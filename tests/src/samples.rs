@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use kubexm_engine::sim;
 use kubexm_manifests::Catalogue;
+use kubexm_plan::backup::Archive;
 use kubexm_plan::cluster_facts::{AppliedCluster, applied};
 use kubexm_plan::facts::{InstalledPackages, Stamp, StateFolder};
 use kubexm_plan::{CheckedPlan, ClusterFacts, Facts, Op, Pipeline, Plan, lint};
@@ -317,6 +318,8 @@ impl Sample {
     pub fn is_for(&self, pipeline: Pipeline) -> bool {
         match pipeline {
             Pipeline::Create | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::Reset => true,
+            // With etcd of kubeadm's, where one host begins alone and others join.
+            Pipeline::CreateFromBackup => [SAMPLES[0].name, FLEETS[0].name].contains(&self.name),
             Pipeline::AddNode => !self.added.is_empty(),
             Pipeline::DeleteNode => !self.deleted.is_empty(),
             Pipeline::Upgrade => self.upgraded.is_some(),
@@ -403,6 +406,15 @@ impl Sample {
     /// The bundle and the plan of the whole cluster, for hosts as they are before anything was done.
     pub fn plan_create(&self) -> (SyntheticBundle, CheckedPlan) {
         self.plan_of(&self.cluster(), &self.facts(), kubexm_recipes::create)
+    }
+
+    /// The bundle and the plan that makes the cluster from a backup.
+    pub fn plan_create_from_backup(&self, archive: Archive) -> (SyntheticBundle, CheckedPlan) {
+        let create = |cx: &PlanContext<'_>| {
+            let source = kubexm_recipes::sample_backup::of(cx, archive);
+            Ok(kubexm_recipes::create_from_backup(cx, &source)?.0)
+        };
+        self.plan_of(&self.cluster(), &self.facts(), create)
     }
 
     /// The bundle and the plan that adds [`Sample::added`] to the cluster of the others.
@@ -512,6 +524,7 @@ impl Sample {
             materials: &kubexm_recipes::sample::materials(cluster),
             charts: &kubexm_recipes::sample::charts(cluster, &bundle.manifest),
             sealing: Some(&kubexm_recipes::sample::sealing()),
+            from_backup: None,
         };
         let plan = pipeline(&cx)?;
         let (plan, _) = lint::check(plan).expect("the plan passes its lint");

@@ -294,6 +294,7 @@ impl SlotSource for ClusterPki {
             | SlotProvider::UploadKey { .. }
             | SlotProvider::KubeletClient { .. }
             | SlotProvider::BackupKey
+            | SlotProvider::BackupFile { .. }
             | SlotProvider::AdminKubeconfig { .. } => Err(EngineError::Slot {
                 slot: name.0.clone(),
                 reason: "it is made on a host, not here; this is a fault of the program".to_owned(),

@@ -21,6 +21,7 @@ pub mod drift;
 mod environment;
 pub mod error;
 pub mod etcd_check;
+mod etcd_data;
 mod etcd_unit;
 pub mod evidence;
 pub mod facts;

@@ -30,7 +30,8 @@ fn child_that_makes_a_backup() {
     let host = Host::fresh();
     host.ready_for_init();
     let (config, cri_socket) = ("/etc/kubexm/kubeadm.yaml".into(), "unix:///run/containerd/containerd.sock".to_owned());
-    dispatch::converge(&Op::from(KubeadmInit { config, cri_socket, ignore: vec![] }), &host.machine).expect("init");
+    dispatch::converge(&Op::from(KubeadmInit { config, cri_socket, ignore: vec![], backup: None }), &host.machine)
+        .expect("init");
     let data = std::fs::File::create(host.machine.path("/var/lib/etcd/member/snap/db")).expect("a file");
     data.set_len(mib << 20).expect("a size");
     let (name, begun) = ("lab-1".to_owned(), Instant::now());

@@ -2,6 +2,87 @@
 
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::cluster_facts::NodeFacts;
+use crate::{ClusterFacts, ClusterId};
+
+/// The file by which a host knows that its cluster is made from a backup: [`FromBackup`] as JSON. It is written before the stamp, and
+/// stays: without it another `create` would begin an empty cluster with the id of the backup's.
+pub const FROM_BACKUP: &str = "/var/lib/kubexm/from-backup.json";
+
+/// From which backup a cluster is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FromBackup {
+    /// The cluster's id, and that of the cluster in the backup.
+    pub cluster_id: ClusterId,
+    /// Digest of the encrypted archive.
+    pub archive: Digest,
+}
+
+/// The cluster as it was when it was backed up: what is shown of the backup, and compared when a cluster is made from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackedUpCluster {
+    /// Its node objects, sorted by name.
+    pub nodes: Vec<BackedUpNode>,
+    /// Names of the members of its etcd.
+    pub members: Vec<String>,
+    /// The plugin whose CNI configuration the control plane had, `flannel`; none if it is of no known plugin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    /// `spec.network` and, of each add-on, its name, type and namespace, as they were applied; none if that was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<Value>,
+}
+
+/// A node of a cluster that was backed up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackedUpNode {
+    /// Name of the node object.
+    pub name: String,
+    /// Its addresses of type InternalIP.
+    pub addresses: Vec<String>,
+    /// Whether it was a control plane.
+    pub control_plane: bool,
+}
+
+impl BackedUpCluster {
+    /// Of a cluster that runs.
+    pub fn of(running: &ClusterFacts) -> Self {
+        let node = |node: &NodeFacts| BackedUpNode {
+            name: node.name.clone(),
+            addresses: node.addresses.clone(),
+            control_plane: node.roles.iter().any(|role| role == "control-plane"),
+        };
+        Self {
+            nodes: running.nodes.iter().map(node).collect(),
+            members: running.etcd.iter().map(|member| member.name.clone()).collect(),
+            network: running.network.clone(),
+            applied: running.applied.as_ref().map(|applied| compared(&applied.cluster)),
+        }
+    }
+}
+
+/// The parts of a recorded cluster.yaml that are compared: the whole may be longer than the header of a backup.
+fn compared(cluster: &Value) -> Value {
+    let addons = cluster.pointer("/spec/addons").and_then(Value::as_array).into_iter().flatten();
+    let addons: Vec<Value> = addons
+        .map(|addon| json!({"name": addon["name"], "type": addon["type"], "namespace": addon["namespace"]}))
+        .map(without_nulls)
+        .collect();
+    let network = cluster.pointer("/spec/network").cloned().unwrap_or_else(|| json!({}));
+    json!({"spec": {"network": network, "addons": addons}})
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => fields.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        other => other,
+    }
+}
 
 /// How many bytes of an archive one answer has at most.
 pub const CHUNK: u64 = 1 << 20;
@@ -83,7 +164,18 @@ pub fn is_plain(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_plain;
+    use serde_json::json;
+
+    use super::{compared, is_plain};
+
+    #[test]
+    fn of_what_was_applied_a_backup_names_the_network_and_the_add_ons_alone() {
+        let applied = json!({"spec": {"network": {"plugin": "calico"}, "hosts": [{"name": "n1"}], "addons": [
+            {"name": "web", "type": "helm", "namespace": "apps", "values": {"replicas": 2}}, {"name": "site", "type": "yaml"},
+        ]}});
+        let addons = json!([{"name": "web", "type": "helm", "namespace": "apps"}, {"name": "site", "type": "yaml"}]);
+        assert_eq!(compared(&applied), json!({"spec": {"network": {"plugin": "calico"}, "addons": addons}}));
+    }
 
     #[test]
     fn a_name_leads_to_no_other_folder() {

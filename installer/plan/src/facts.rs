@@ -141,6 +141,9 @@ pub struct Facts {
     /// [`crate::etcd::KEYSPACE`], on a control plane with an etcd of the user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_keyspace: Option<String>,
+    /// [`crate::backup::FROM_BACKUP`], on a host whose cluster is made from a backup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_backup: Option<String>,
     /// The timers of kubexm's ([`crate::timers`]) that the host has, by the names of their units without an end.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub timers: BTreeSet<String>,

@@ -48,6 +48,9 @@ pub struct ConnectionCheck {
     /// For a connection as from a pod of the connecting host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodAddress>,
+    /// PEM of a CA: the check succeeds only if who listens there has a certificate that it has signed. Nothing is sent to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority: Option<String>,
 }
 
 /// The two ends of a connection as from a pod: addresses of the pod network that no pod has yet.

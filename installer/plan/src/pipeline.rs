@@ -18,6 +18,7 @@ macro_rules! for_each_pipeline {
     ($callback:ident) => {
         $callback! {
             create: Create,
+            create_from_backup: CreateFromBackup,
             add_node: AddNode,
             delete_node: DeleteNode,
             addons_apply: AddonsApply,
@@ -46,6 +47,8 @@ for_each_pipeline!(pipelines);
 pub enum Pipeline {
     /// Creates a cluster, or completes it.
     Create,
+    /// Creates a cluster anew from its backup.
+    CreateFromBackup,
     /// Adds hosts to a cluster.
     AddNode,
     /// Removes hosts from a cluster, which stays.
@@ -94,6 +97,20 @@ impl Row {
                 name: "create",
                 command: "create",
                 needs: Needs { bundle: true, cluster: false, ledgers: false },
+                ..Self::INSTALLS
+            },
+            Pipeline::CreateFromBackup => Self {
+                name: "create-from-backup",
+                command: "create --from-backup",
+                needs: Needs { bundle: true, cluster: false, ledgers: false },
+                confirmed_by_name: true,
+                sentences: Sentences {
+                    question: "Type the name of the cluster to make it again from this backup",
+                    rollback: "Roll it all back, so that nothing of the cluster is on these hosts? The backup stays.",
+                    success: "cluster {cluster} is made from its backup and {ready}: {done} steps changed something, {satisfied} needed no \
+                              change; volumes' data was not in the backup",
+                    ..Self::INSTALLS.sentences
+                },
                 ..Self::INSTALLS
             },
             Pipeline::AddNode => Self { name: "add-node", command: "add-node", ..Self::INSTALLS },

@@ -106,6 +106,11 @@ pub enum SlotProvider {
     },
     /// What opens the archive of a backup, which the controller has opened; secret.
     BackupKey,
+    /// A file of a backup's archive, which the controller has read there: a key of the cluster's own authorities. Secret.
+    BackupFile {
+        /// `/etc/kubernetes/pki/ca.key`.
+        path: String,
+    },
     /// The authorities and their certificates, sealed (age) for these recipients by the controller. The bytes differ each
     /// time they are sealed, so the controller keeps them until what is inside, or for whom, changes.
     SealedAuthorities {
@@ -163,6 +168,7 @@ impl SlotProvider {
             | Self::AdminKubeconfig { .. }
             | Self::KubeletClient { .. }
             | Self::BackupKey
+            | Self::BackupFile { .. }
             | Self::SealedAuthorities { .. }
             | Self::Secret { .. }
             | Self::DerivedPassword { .. }
@@ -185,6 +191,7 @@ impl SlotProvider {
             | Self::CertificateKey { .. }
             | Self::SealedAuthorities { .. }
             | Self::BackupKey
+            | Self::BackupFile { .. }
             | Self::Secret { .. }
             | Self::DerivedPassword { .. }
             | Self::RegistryLogin { .. } => None,

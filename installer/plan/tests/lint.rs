@@ -68,6 +68,7 @@ fn fleet(plan: &mut Plan) {
         config: "/etc/x.conf".to_owned(),
         cri_socket: "unix:///x".to_owned(),
         ignore: Vec::new(),
+        backup: None,
     });
     let join = Step::on("w", "k.join", "Join").after(&id("a/k.init")).ensure(KubeadmJoin {
         config,

@@ -9,6 +9,7 @@ use kubexm_spec::cluster::{Cluster, Host, Kubernetes, MaterialFile, Roles};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program, names};
 
+use crate::backup_source::BackupSource;
 use crate::charts::CarriedCharts;
 use crate::error::RecipeError;
 use crate::packages::CarriedPackages;
@@ -49,6 +50,8 @@ pub struct PlanContext<'a> {
     pub charts: &'a CarriedCharts,
     /// For whom the authorities are sealed; none where nothing is planned.
     pub sealing: Option<&'a Sealing>,
+    /// The backup that the cluster is made from.
+    pub from_backup: Option<&'a BackupSource>,
 }
 
 /// For whom the cluster's authorities are sealed, in addition to `spec.operators`.

@@ -82,6 +82,25 @@ pub enum RecipeError {
         /// Why, and what can be done.
         reason: String,
     },
+    /// A backup does not belong to cluster.yaml and the bundle.
+    #[error("no cluster can be made from this backup:\n{}\nnothing was changed", lines(.problems))]
+    CannotUseBackup {
+        /// Every one of them, with what can be done.
+        problems: Vec<String>,
+    },
+    /// A cluster is made from a backup on hosts that have one.
+    #[error("no cluster can be made from this backup on these hosts:\n{}\nnothing was changed", lines(.problems))]
+    NotFresh {
+        /// Every one of them, with what can be done.
+        problems: Vec<String>,
+    },
+    /// A `create` without the backup that an earlier one has begun with.
+    #[error(
+        "cluster {cluster} is being made from its backup ({host} says so), and its data is not there yet: without the backup an empty \
+         cluster would get its id. Continue with `kubexm-install create --from-backup BACKUP` and the same bundle and cluster.yaml, or remove \
+         what is there with `kubexm-install rollback`, or with `kubexm-install reset`"
+    )]
+    BackupNeeded { host: String, cluster: String },
     /// The registry cannot be pruned.
     #[error("the registry cannot be pruned: {reason}")]
     CannotPrune {
@@ -410,6 +429,8 @@ impl RecipeError {
             | Self::MinorMismatch { .. }
             | Self::CannotApplyAddons { .. }
             | Self::CannotPrune { .. }
+            | Self::NotFresh { .. }
+            | Self::BackupNeeded { .. }
             | Self::StillMember { .. }
             | Self::CannotDelete { .. }
             | Self::CannotUpgrade { .. }
@@ -420,6 +441,7 @@ impl RecipeError {
             | Self::Unobserved { .. }
             | Self::NewerLedger { .. }
             | Self::UnreadableState { .. } => ExitCode::Preflight,
+            Self::CannotUseBackup { .. } => ExitCode::BackupUnusable,
             Self::Unreached { .. } => ExitCode::HostUnreachable,
             Self::Catalogue(error) => error.exit_code(),
             Self::Template { .. } | Self::Document { .. } => ExitCode::Internal,

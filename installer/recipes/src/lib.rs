@@ -3,6 +3,7 @@
 //! Nothing here does IO: no files, network, clock, randomness or environment. A recipe can only refer to artifacts in
 //! the bundle.
 
+mod backup_source;
 pub mod balancer;
 pub mod bundle;
 pub mod charts;
@@ -11,6 +12,7 @@ pub mod context;
 pub mod draft;
 pub mod error;
 mod fan_out;
+pub mod from_backup;
 mod identity;
 mod image_registry;
 pub mod mesh;
@@ -25,6 +27,8 @@ mod registries;
 pub mod runtime;
 #[cfg(any(test, feature = "testing"))]
 pub mod sample;
+#[cfg(any(test, feature = "testing"))]
+pub mod sample_backup;
 mod selinux;
 pub mod support;
 pub mod templates;

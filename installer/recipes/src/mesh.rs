@@ -72,7 +72,7 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
     for from in &hosts {
         for to in hosts.iter().filter(|to| to.name != from.name && to.ip != from.ip) {
             let mut check = |address: IpAddr, port: Port| {
-                let dial = ConnectionCheck { to: to.name.to_owned(), address, port, pod: None };
+                let dial = ConnectionCheck { to: to.name.to_owned(), address, port, pod: None, authority: None };
                 dials.entry(from.name).or_default().insert(dial);
                 listen.entry(to.name).or_default().insert(port);
             };
@@ -92,7 +92,13 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
         // A host of the load balancer is in the network of the address: whether somebody has it already is seen from there.
         let asks = |host: &&Host<'_>| host.ip != vip && (host.roles.in_cluster() || host.roles.load_balancer);
         for from in hosts.iter().filter(asks) {
-            let dial = ConnectionCheck { to: LOAD_BALANCER.to_owned(), address: vip, port: tcp(port), pod: None };
+            let dial = ConnectionCheck {
+                to: LOAD_BALANCER.to_owned(),
+                address: vip,
+                port: tcp(port),
+                pod: None,
+                authority: None,
+            };
             dials.entry(from.name).or_default().insert(dial);
         }
     }
@@ -100,8 +106,13 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
         // A pod's connection to another host comes from its own host's address, and is among those above.
         let Some(pod) = pod_address(cx) else { continue };
         listen.entry(host.name).or_default().insert(tcp(API_SERVER));
-        let dial =
-            ConnectionCheck { to: host.name.to_owned(), address: host.ip, port: tcp(API_SERVER), pod: Some(pod) };
+        let dial = ConnectionCheck {
+            to: host.name.to_owned(),
+            address: host.ip,
+            port: tcp(API_SERVER),
+            pod: Some(pod),
+            authority: None,
+        };
         dials.entry(host.name).or_default().insert(dial);
     }
     Mesh {

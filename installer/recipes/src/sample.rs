@@ -97,6 +97,7 @@ pub fn plan(cluster: &Cluster) -> Result<Plan, Box<dyn Error + Send + Sync>> {
         materials: &materials(cluster),
         charts: &charts(cluster, &manifest),
         sealing: Some(&sealing()),
+        from_backup: None,
         set_aside: false,
         without_fan_out: false,
     })?)
@@ -215,6 +216,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         kubeadm_files: None,
         etcd_formed: None,
         etcd_keyspace: None,
+        from_backup: None,
         timers: BTreeSet::new(),
         runtime_root: None,
         joined: false,

@@ -1,22 +1,24 @@
 //! Backups of a cluster: made on a control plane, kept in a folder of this machine, encrypted for the operators.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use kubexm_engine::backup::{
-    ARCHIVE, BackupAbout, BackupError, BackupHeader, BackupKey, HEADER, verify_archive, verify_contents,
+    ARCHIVE, BackupAbout, BackupError, BackupHeader, BackupKey, HEADER, read_contents, verify_archive, verify_contents,
 };
 use kubexm_engine::clock::rfc3339;
 use kubexm_engine::link::Link;
 use kubexm_engine::{ClusterLock, EventSink};
-use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk, CHUNK, SnapshotFacts};
+use kubexm_plan::backup::{Archive, BackedUpCluster, BackupAnswer, BackupAsk, CHUNK, SnapshotFacts};
 use kubexm_plan::cluster_facts::EtcdMember;
 use kubexm_plan::{ClusterFacts, Recipient};
 use kubexm_spec::Cluster;
 use kubexm_spec::cluster::EtcdKind;
 use kubexm_spec::digest::Hasher;
+use zeroize::Zeroizing;
 
 use crate::access::Access;
 use crate::bundle::cluster_source::ClusterSource;
@@ -56,6 +58,17 @@ pub struct VerifiedBackup {
     pub about: BackupAbout,
     /// Files beside the snapshot of etcd.
     pub files: usize,
+}
+
+/// A backup that was verified to its end. Only [`Session::open_backup`] creates one.
+pub(crate) struct OpenedBackup {
+    pub folder: PathBuf,
+    pub header: BackupHeader,
+    pub key: BackupKey,
+    /// Why it is not known who made it.
+    pub unauthenticated: Option<String>,
+    /// Files of its archive, by their path on the host. Secret.
+    pub files: BTreeMap<String, Zeroizing<Vec<u8>>>,
 }
 
 impl Session<'_> {
@@ -107,6 +120,28 @@ impl Session<'_> {
         header.authenticate(folder, &identity, senders)?;
         let files = verify_contents(folder, &header.about, &key)?.len();
         Ok(VerifiedBackup { about: header.about, files })
+    }
+
+    /// Verifies a backup to its end: also that this home or one of `operators` made it, unless another one is allowed. With the files of
+    /// its archive that are wanted.
+    pub(crate) fn open_backup(
+        &self,
+        folder: &Path,
+        operators: &[String],
+        allow_unauthenticated: bool,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<OpenedBackup, SessionError> {
+        let header = BackupHeader::read(folder)?;
+        events::phase(self.events, "verify");
+        verify_archive(folder, &header.about)?;
+        let identity = self.home.operator(self.credentials)?;
+        let key = header.open(folder, &identity)?;
+        let unauthenticated = match header.authenticate(folder, &identity, operators) {
+            Err(error) if allow_unauthenticated => Some(error.to_string()),
+            checked => checked.map(|()| None)?,
+        };
+        let files = read_contents(folder, &header.about, &key, wanted)?.files;
+        Ok(OpenedBackup { folder: folder.to_owned(), header, key, unauthenticated, files })
     }
 
     /// The operators of cluster.yaml, and this home.
@@ -162,7 +197,8 @@ impl Session<'_> {
         let (archive, etcd) = fetched?;
         let (program, host) = (self.controller.tool.clone(), host.to_owned());
         let kubernetes = running.server_version.clone();
-        let about = about(cluster, (cluster_id, created), (kubernetes, host, program), recipients, (archive, etcd));
+        let mut about = about(cluster, (cluster_id, created), (kubernetes, host, program), recipients, (archive, etcd));
+        about.had = Some(BackedUpCluster::of(running));
         let header = BackupHeader::seal(about, &key, &self.home.operator(self.credentials)?)?;
         files::write_private(&partial.folder.join(HEADER), header.to_json()?.as_bytes())?;
         // What is in the folder is read back before it has its name.
@@ -227,7 +263,7 @@ fn about(
     (archive, etcd): (Archive, SnapshotFacts),
 ) -> BackupAbout {
     let cluster = cluster.name.clone();
-    BackupAbout { cluster, cluster_id, created, kubernetes, host, program, recipients, archive, etcd }
+    BackupAbout { cluster, cluster_id, created, kubernetes, host, program, recipients, archive, etcd, had: None }
 }
 
 fn misfit(host: &str) -> SessionError {
@@ -365,6 +401,7 @@ mod tests {
             recipients: vec![Recipient { key: BackupKey::generate().recipient(), name: None }],
             archive: Archive { sha256: Digest::of("archive"), size: 7 },
             etcd: SnapshotFacts { revision: 1, keys: 1, size: 1 },
+            had: None,
         }
     }
 

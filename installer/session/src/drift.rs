@@ -124,6 +124,7 @@ async fn compared<S: Subject>(
         fleet: &site.fleet,
         pki,
         backup_key: None,
+        backup_files: BTreeMap::new(),
         operator: authorities.operator.clone(),
         read: tokio::sync::Mutex::default(),
         refused: AtomicBool::new(false),

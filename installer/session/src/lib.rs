@@ -43,6 +43,7 @@ pub mod events;
 mod file_system;
 mod files;
 mod fleet;
+mod from_backup;
 mod home;
 mod identity;
 mod link;
@@ -78,6 +79,7 @@ pub use error::SessionError;
 pub use escaped::escaped;
 pub use file_system::{FileSystems, Mounted};
 pub use fleet::Unreachable;
+pub use from_backup::FromBackup;
 pub use home::{ClusterHome, Home};
 pub use kubexm_engine::LostHost;
 pub use kubexm_engine::drift::Drift;
@@ -92,7 +94,7 @@ pub use plan::{Checked, Planned};
 pub use registry::{RegistryView, bundle_manifest};
 pub use restore::RestoreSource;
 pub use run::{
-    ClusterStatus, Direction, Ended, EndedRun, Loaded, RecordedCommand, RecordedRun, Restore, RunReport, Running,
-    status_document,
+    ClusterStatus, CreateFromBackup, Direction, Ended, EndedRun, Loaded, RecordedCommand, RecordedRun, Restore,
+    RunReport, Running, status_document,
 };
 pub use session::{Clock, Controller, Session, SystemClock};

@@ -2,7 +2,7 @@
 
 use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
-use kubexm_plan::{CheckedPlan, ClusterFacts, Plan};
+use kubexm_plan::{CheckedPlan, ClusterFacts, Plan, SEALED_AUTHORITIES};
 use kubexm_recipes::{
     DeleteContext, Deletion, Drain, Identity, PlanContext, Recipe, Renew, RenewContext, Renewed, ResetContext,
     ResetHost, Running,
@@ -96,7 +96,7 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
         let refused = survey.check(site.session).and_then(|()| {
             let hosts = Identity::of(site.subject.cluster(), &survey.facts).id;
             identity::check_plan(plan.plan(), hosts)?;
-            let hosts = Hosts { cluster: site.subject.cluster(), facts: &survey.facts, id: hosts };
+            let hosts = Hosts { cluster: site.subject.cluster(), facts: &survey.facts, id: hosts, backup: None };
             Authorities::examine_for((site.session, &site.home), &hosts, plan.plan())
         });
         let authorities = site.unless_refused(refused).await?;
@@ -226,8 +226,14 @@ fn with_bundle(
     (survey, running): (&mut BundleSurvey, &ClusterFacts),
     recipe: Recipe<'_>,
 ) -> Result<(Plan, Authorities), SessionError> {
-    let known = Identity::of(opened.cluster(), &survey.facts).id;
-    let hosts = Hosts { cluster: opened.cluster(), facts: &survey.facts, id: known };
+    let (known, backup) = match recipe {
+        // Hosts of another one are refused.
+        Recipe::CreateFromBackup(source) => {
+            (Some(source.cluster_id), source.texts.get(SEALED_AUTHORITIES).map(String::as_str))
+        }
+        _ => (Identity::of(opened.cluster(), &survey.facts).id, None),
+    };
+    let hosts = Hosts { cluster: opened.cluster(), facts: &survey.facts, id: known, backup };
     let authorities = Authorities::examine((session, home), &hosts, opened.new_registry_ca(), session.events)?;
     events::phase(session.events, "plan");
     for note in opened.materials().notes() {

@@ -4,7 +4,7 @@ use std::io::{Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use kubexm_engine::backup::{ARCHIVE, BackupError, BackupHeader, BackupKey, verify_archive, verify_contents};
+use kubexm_engine::backup::{ARCHIVE, BackupError};
 use kubexm_engine::link::BlobSource;
 use kubexm_plan::backup::Archive;
 use kubexm_recipes::{RestoreContext, restored_cluster};
@@ -13,6 +13,7 @@ use tokio::io::AsyncRead;
 use zeroize::Zeroizing;
 
 use crate::authorities::Authorities;
+use crate::backup::OpenedBackup;
 use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::Opened;
@@ -28,11 +29,7 @@ use crate::session::Session;
 /// A verified backup, and the cluster that gets it. Only [`Session::restore_source`] creates one.
 pub struct RestoreSource {
     source: ClusterSource,
-    folder: PathBuf,
-    header: BackupHeader,
-    key: BackupKey,
-    /// Why it is not known who made it.
-    unauthenticated: Option<String>,
+    backup: OpenedBackup,
 }
 
 impl Session<'_> {
@@ -47,24 +44,15 @@ impl Session<'_> {
         folder: &Path,
         allow_unauthenticated: bool,
     ) -> Result<RestoreSource, SessionError> {
-        let header = BackupHeader::read(folder)?;
-        events::phase(self.events, "verify");
-        verify_archive(folder, &header.about)?;
-        let identity = self.home.operator(self.credentials)?;
-        let key = header.open(folder, &identity)?;
         let operators = source.cluster().proven_operators();
-        let unauthenticated = match header.authenticate(folder, &identity, &operators) {
-            Err(error) if allow_unauthenticated => Some(error.to_string()),
-            checked => checked.map(|()| None)?,
-        };
-        verify_contents(folder, &header.about, &key)?;
-        Ok(RestoreSource { source, folder: folder.to_owned(), header, key, unauthenticated })
+        let backup = self.open_backup(folder, &operators, allow_unauthenticated, &|_| false)?;
+        Ok(RestoreSource { source, backup })
     }
 }
 
 impl RestoreSource {
     pub(crate) const fn archive(&self) -> Archive {
-        self.header.about.archive
+        self.backup.header.about.archive
     }
 }
 
@@ -94,15 +82,16 @@ impl sealed::Sealed for RestoreSource {}
 
 impl Startable for RestoreSource {
     fn blobs(&self) -> Box<dyn BlobSource> {
-        Box::new(BackupBlob { path: self.folder.join(ARCHIVE), digest: self.header.about.archive.sha256 })
+        Box::new(BackupBlob::of(&self.backup))
     }
 
     fn backup_key(&self) -> Option<Zeroizing<Vec<u8>>> {
-        Some(self.key.secret())
+        Some(self.backup.key.secret())
     }
 
     fn restores(&self) -> Option<RestoredBackup<'_>> {
-        Some(RestoredBackup { about: &self.header.about, unauthenticated: self.unauthenticated.as_deref() })
+        let unauthenticated = self.backup.unauthenticated.as_deref();
+        Some(RestoredBackup { about: &self.backup.header.about, unauthenticated })
     }
 }
 
@@ -114,7 +103,7 @@ impl<'s> Observed<'s, RestoreSource> {
     pub async fn plan_restore(self) -> Result<Planned<'s, RestoreSource>, SessionError> {
         let (site, survey) = self.into_parts();
         let planned = (|| {
-            let RestoreSource { source, folder, header, .. } = &site.subject;
+            let RestoreSource { source, backup: OpenedBackup { folder, header, .. } } = &site.subject;
             let cluster = source.cluster();
             let id = restored_cluster(cluster, &survey.facts).ok_or_else(|| {
                 let text = "the hosts have no cluster id, so it cannot be told whether the backup is of this cluster; a restore \
@@ -139,9 +128,20 @@ impl<'s> Observed<'s, RestoreSource> {
 }
 
 /// The archive as the only blob.
-struct BackupBlob {
+pub(crate) struct BackupBlob {
     path: PathBuf,
     digest: Digest,
+}
+
+impl BackupBlob {
+    pub(crate) fn of(backup: &OpenedBackup) -> Self {
+        Self { path: backup.folder.join(ARCHIVE), digest: backup.header.about.archive.sha256 }
+    }
+
+    /// Whether it is this one.
+    pub(crate) fn is(&self, digest: &Digest) -> bool {
+        self.digest == *digest
+    }
 }
 
 #[async_trait]

@@ -7,11 +7,14 @@ use kubexm_engine::Outcome;
 use kubexm_engine::events::Silent;
 use kubexm_engine::journal::Record;
 use kubexm_engine::sim::Snapshot;
+use kubexm_plan::backup::Archive;
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::{CONTROLLER, Pipeline, Plan, Undo};
 
 use super::compare::{differences, refuse};
-use super::plans::{delete_plan, prune_plan, renew_plan, reset_again, reset_plan, restore_plan, running, upgraded};
+use super::plans::{
+    backup_of, delete_plan, prune_plan, renew_plan, reset_again, reset_plan, restore_plan, running, upgraded,
+};
 use super::run::{Camera, Carried, How, Setting, said};
 use super::{Fleet, scratch};
 use crate::samples::Sample;
@@ -47,6 +50,7 @@ impl<F: Fleet> Case<F> {
         let sample = &sample.occupied();
         let (bundle, plan) = match pipeline {
             Pipeline::Create
+            | Pipeline::CreateFromBackup
             | Pipeline::AddonsApply
             | Pipeline::DeleteNode
             | Pipeline::CertsRenew
@@ -81,6 +85,16 @@ impl<F: Fleet> Case<F> {
         let name_of_run = pipeline.name().to_owned();
         let setting = match pipeline {
             Pipeline::Create => setting,
+            Pipeline::CreateFromBackup => {
+                let archive = backup_of(sample, &start, &setting).await?;
+                let described = Archive { sha256: kubexm_spec::Digest::of(&archive), size: archive.len() as u64 };
+                let (mut bundle, plan) = sample.plan_create_from_backup(described);
+                bundle.blobs.insert(described.sha256, archive);
+                let start = F::fresh(sample, &plan);
+                let fresh = start.snapshot();
+                let setting = Setting { name: name_of_run, plan, bundle: Arc::new(bundle), ..setting };
+                return Ok(Self { name, pipeline, setting, start, fresh, sample: *sample });
+            }
             Pipeline::AddNode => {
                 let (bundle, plan) = sample.plan_add_node();
                 Setting { name: name_of_run, plan, bundle: Arc::new(bundle), ..setting }
@@ -277,6 +291,7 @@ impl<F: Fleet> Case<F> {
             Pipeline::Reset => reset_again(self.plan(), fleet).await?,
             Pipeline::Upgrade => self.sample.plan_upgrade(&running(&self.sample, fleet).await?).1,
             Pipeline::Create
+            | Pipeline::CreateFromBackup
             | Pipeline::AddNode
             | Pipeline::AddonsApply
             | Pipeline::CertsRenew

@@ -299,9 +299,10 @@ pub const SECRET: &str = "the operator's own secret";
 impl SlotSource for OperatorSlots {
     async fn value(&self, name: &SlotName, provider: &SlotProvider, plan: &Plan) -> Result<Vec<u8>, EngineError> {
         match provider {
-            SlotProvider::Secret { .. } | SlotProvider::AdminKubeconfig { .. } | SlotProvider::RegistryLogin { .. } => {
-                Ok(SECRET.as_bytes().to_vec())
-            }
+            SlotProvider::Secret { .. }
+            | SlotProvider::AdminKubeconfig { .. }
+            | SlotProvider::RegistryLogin { .. }
+            | SlotProvider::BackupFile { .. } => Ok(SECRET.as_bytes().to_vec()),
             SlotProvider::BackupKey => Ok(self.1.clone()),
             provider => self.0.value(name, provider, plan).await,
         }

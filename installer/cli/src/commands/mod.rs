@@ -9,6 +9,7 @@ mod certs;
 mod change;
 mod completions;
 mod create;
+mod create_from_backup;
 mod delete_node;
 mod depot;
 mod drift;

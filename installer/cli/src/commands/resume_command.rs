@@ -19,7 +19,29 @@ pub struct Again<'a> {
 
 impl Commands for Again<'_> {
     fn resume(&self, run: &str) -> String {
-        let mut words = self.words("resume", run);
+        self.with_failures(self.words("resume", Some(run))).join(" ")
+    }
+
+    fn rollback(&self, run: &str) -> String {
+        self.words("rollback", Some(run)).join(" ")
+    }
+
+    /// As a power cut would: nothing is tidied up, no agent is notified.
+    fn die(&self) {
+        std::process::abort();
+    }
+}
+
+impl Again<'_> {
+    /// The words of a verb that begins a run, or continues with the last one.
+    pub fn begin(&self, verb: &str) -> Vec<String> {
+        let mut words = self.with_failures(self.words(verb, None));
+        // What continues with a run needs no such word: the run was agreed to.
+        words.extend(self.bundle.trust.allow_unsigned.then(|| "--allow-unsigned".to_owned()));
+        words
+    }
+
+    fn with_failures(&self, mut words: Vec<String>) -> Vec<String> {
         if self.failure.on_failure == Some(OnFailure::Keep) {
             words.push("--on-failure keep".to_owned());
         }
@@ -31,20 +53,9 @@ impl Commands for Again<'_> {
         let ReplaceArgs { allow_older, allow_other_signer } = self.bundle.replace;
         words.extend(allow_older.then(|| "--allow-older".to_owned()));
         words.extend(allow_other_signer.then(|| "--allow-other-signer".to_owned()));
-        words.join(" ")
+        words
     }
 
-    fn rollback(&self, run: &str) -> String {
-        self.words("rollback", run).join(" ")
-    }
-
-    /// As a power cut would: nothing is tidied up, no agent is notified.
-    fn die(&self) {
-        std::process::abort();
-    }
-}
-
-impl Again<'_> {
     /// The command with a placeholder for the bundle.
     pub fn with_another_bundle(&self, direction: Direction, run: &str) -> String {
         let bundle = BundleArgs { bundle: Vec::new(), ..self.bundle.clone() };
@@ -56,8 +67,9 @@ impl Again<'_> {
         command.replacen(run, &format!("{run} --bundle FILE"), 1)
     }
 
-    fn words(&self, verb: &str, run: &str) -> Vec<String> {
-        let mut words = vec![program(), verb.to_owned(), run.to_owned()];
+    fn words(&self, verb: &str, run: Option<&str>) -> Vec<String> {
+        let mut words = vec![program(), verb.to_owned()];
+        words.extend(run.map(str::to_owned));
         let mut option = |name: &str, path: &Path| words.extend(path_words(name, path));
         for bundle in &self.bundle.bundle {
             option("--bundle", bundle);
@@ -103,7 +115,7 @@ fn trust_words(trust: &TrustArgs) -> Vec<String> {
 }
 
 /// An option with a path that holds in any folder.
-fn path_words(name: &str, path: &Path) -> [String; 2] {
+pub fn path_words(name: &str, path: &Path) -> [String; 2] {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
     [name.to_owned(), shell_word(&absolute.to_string_lossy())]
 }

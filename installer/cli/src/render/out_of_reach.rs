@@ -32,7 +32,9 @@ pub fn text(question: &OutOfReach<'_>) -> Vec<String> {
         false => format!("what the run has changed is undone on {}", each.collect::<Vec<_>>().join(", ")),
     };
     let data = match plan.pipeline {
-        Pipeline::Create if !changed.is_empty() => ", with all data in the cluster if this run created it",
+        Pipeline::Create | Pipeline::CreateFromBackup if !changed.is_empty() => {
+            ", with all data in the cluster if this run created it"
+        }
         _ => "",
     };
     lines.push(format!("- rolled back: {undone}{data}{stays}"));

@@ -5,12 +5,12 @@ use std::io::{IsTerminal, Write as _};
 use async_trait::async_trait;
 use kubexm_engine::backup::BackupAbout;
 use kubexm_engine::clock::rfc3339;
-use kubexm_plan::Plan;
+use kubexm_plan::{Pipeline, Plan};
 use kubexm_session::events::{note, warning};
 use kubexm_session::{
     Answer, Change, Confirm, Drift, OutOfReach, Question, RestoredBackup, UnsignedCluster, WithoutThem, escaped,
 };
-use kubexm_spec::{Digest, ExitCode};
+use kubexm_spec::{Digest, ExitCode, counted};
 use kubexm_terminal::{Display, Failure, Mode};
 
 use super::events::Shown;
@@ -85,7 +85,16 @@ impl<'d> Terminal<'d> {
                     if let Some(why) = unauthenticated {
                         warning(&shown, why.to_owned());
                     }
-                    warning(&shown, what_is_restored(question.cluster, backup));
+                    if unauthenticated.is_none() {
+                        let text =
+                            "the backup's seal is proven: this home, or an operator of cluster.yaml, has made it";
+                        note(&shown, text.to_owned());
+                    }
+                    let text = match plan.pipeline {
+                        Pipeline::CreateFromBackup => what_is_made(question.cluster, backup),
+                        _ => what_is_restored(question.cluster, backup),
+                    };
+                    warning(&shown, text);
                 }
                 sentences.question
             }
@@ -156,6 +165,9 @@ impl Confirm for Terminal<'_> {
     }
 }
 
+/// Nodes that are named one by one.
+const NAMED: usize = 10;
+
 /// What a backup brings. A host gave its version, or whoever made the backup.
 fn what_is_restored(cluster: &str, backup: &BackupAbout) -> String {
     let version = backup.kubernetes.as_deref().map_or_else(|| "of an unknown version".to_owned(), escaped);
@@ -164,6 +176,29 @@ fn what_is_restored(cluster: &str, backup: &BackupAbout) -> String {
          and stays aside on the hosts",
         rfc3339(backup.created),
         backup.etcd.revision
+    )
+}
+
+/// What a cluster that is made from a backup has, and what not.
+fn what_is_made(cluster: &str, backup: &BackupAbout) -> String {
+    let version = backup.kubernetes.as_deref().map_or_else(|| "of an unknown version".to_owned(), escaped);
+    let had = backup.had.as_ref().map_or_else(String::new, |had| {
+        let names = had.nodes.iter().take(NAMED).map(|node| escaped(&node.name)).collect::<Vec<_>>().join(", ");
+        let more = had.nodes.len().saturating_sub(NAMED);
+        let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let members = counted(had.members.len() as u64, "member");
+        format!("; it had the nodes {names}{rest}, and {members} of etcd")
+    });
+    format!(
+        "cluster {cluster} (id {}) is made again as it was at {} (Kubernetes {version}, etcd at revision {}, {} keys, made on {}{had}). There \
+         again: every object with its Secrets, the authorities with all that they have signed, accounts and their tokens. Not there: data of \
+         volumes, images, and what was written since; objects that name earlier hosts (volumes of a host, node selectors) name them still. \
+         Earlier nodes are deleted, and their pods made anew on these hosts. The hosts of before must stay off",
+        backup.cluster_id,
+        rfc3339(backup.created),
+        backup.etcd.revision,
+        backup.etcd.keys,
+        escaped(&backup.host)
     )
 }
 
@@ -200,6 +235,7 @@ mod tests {
             recipients: Vec::new(),
             archive: Archive { sha256: Digest::of("archive"), size: 7 },
             etcd: SnapshotFacts { revision: 1, keys: 1, size: 1 },
+            had: None,
         };
         let text = what_is_restored("red", &backup);
         assert!(!text.contains(['\n', '\u{1b}']) && text.contains(r"v1.34.4)\nthe bundle"), "{text}");

@@ -1,11 +1,13 @@
 //! The archive: whether it is whole, and whether the snapshot in it is.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
 use kubexm_plan::backup::SNAPSHOT_MEMBER;
 use kubexm_spec::digest::Hasher;
+use zeroize::Zeroizing;
 
 use super::error::{ARCHIVE, BackupError, disk, shown};
 use super::header::{BackupAbout, BackupKey};
@@ -14,6 +16,10 @@ use super::header::{BackupAbout, BackupKey};
 const CHECKSUM: u64 = 32;
 /// More than a control plane's PKI and configuration have.
 const ENTRIES: usize = 10_000;
+/// What comes before a file's path on the host.
+const FILES: &str = "files";
+/// Longer than a file of PKI or configuration is, in bytes.
+const LONGEST: u64 = 1 << 20;
 
 /// Reads the whole archive and compares it with the header.
 ///
@@ -42,6 +48,28 @@ pub fn verify_archive(folder: &Path, about: &BackupAbout) -> Result<(), BackupEr
 /// # Errors
 /// It cannot be decrypted, or has no whole snapshot.
 pub fn verify_contents(folder: &Path, about: &BackupAbout, key: &BackupKey) -> Result<Vec<String>, BackupError> {
+    read_contents(folder, about, key, &|_| false).map(|contents| contents.names)
+}
+
+/// What an archive has beside the snapshot.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// Names of all files.
+    pub names: Vec<String>,
+    /// The wanted ones, by their path on the host. Secret.
+    pub files: BTreeMap<String, Zeroizing<Vec<u8>>>,
+}
+
+/// The same, with the content of the files that are wanted, by their path on the host.
+///
+/// # Errors
+/// As [`verify_contents`]; or such a file is none, is there twice or is longer than any of them is.
+pub fn read_contents(
+    folder: &Path,
+    about: &BackupAbout,
+    key: &BackupKey,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Contents, BackupError> {
     let path = folder.join(ARCHIVE);
     let damaged = |reason: String| BackupError::Damaged { path: shown(&path), reason };
     let file = File::open(&path).map_err(disk("read", &path))?;
@@ -50,7 +78,7 @@ pub fn verify_contents(folder: &Path, about: &BackupAbout, key: &BackupKey) -> R
         .decrypt(std::iter::once(key.identity() as &dyn age::Identity))
         .map_err(|error| damaged(format!("it cannot be decrypted: {error}")))?;
     let mut tar = tar::Archive::new(reader);
-    let (mut names, mut snapshot) = (Vec::new(), None);
+    let (mut contents, mut snapshot) = (Contents::default(), None);
     let broken = |error: std::io::Error| damaged(error.to_string());
     // A host wrote it. Raw: no header is as long as it says (long names, pax), and no file longer than its bytes (sparse).
     for (count, entry) in tar.entries().map_err(broken)?.raw(true).enumerate() {
@@ -71,13 +99,22 @@ pub fn verify_contents(folder: &Path, about: &BackupAbout, key: &BackupKey) -> R
             }
             snapshot = Some(is_whole(&mut entry, size).map_err(broken)?);
         } else if kind.is_file() {
-            names.push(name);
+            if let Some(path) = name.strip_prefix(FILES).filter(|path| wanted(path)) {
+                let size = entry.size();
+                if size > LONGEST || contents.files.contains_key(path) {
+                    return Err(damaged(format!("{path} in it has {size} bytes, or is there twice")));
+                }
+                let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(size).unwrap_or_default()));
+                entry.read_to_end(&mut bytes).map_err(broken)?;
+                contents.files.insert(path.to_owned(), bytes);
+            }
+            contents.names.push(name);
         }
     }
     // The rest of the stream, whose end age authenticates.
     each(&mut tar.into_inner(), |_| {}).map_err(broken)?;
     match snapshot {
-        Some(true) => Ok(names),
+        Some(true) => Ok(contents),
         Some(false) => Err(damaged("the snapshot of etcd in it does not match its own checksum".to_owned())),
         None => Err(damaged("it has no snapshot of etcd".to_owned())),
     }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use age::armor::{ArmoredReader, ArmoredWriter, Format};
 use age::secrecy::ExposeSecret as _;
 use age::x25519;
-use kubexm_plan::backup::{Archive, SnapshotFacts};
+use kubexm_plan::backup::{Archive, BackedUpCluster, SnapshotFacts};
 use kubexm_plan::{ClusterId, Recipient};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -39,6 +39,9 @@ pub struct BackupAbout {
     pub recipients: Vec<Recipient>,
     pub archive: Archive,
     pub etcd: SnapshotFacts,
+    /// The cluster as it was; none in a backup of a program that did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub had: Option<BackedUpCluster>,
 }
 
 /// `backup.json`.

@@ -9,6 +9,6 @@ mod archive;
 mod error;
 mod header;
 
-pub use archive::{verify_archive, verify_contents};
+pub use archive::{Contents, read_contents, verify_archive, verify_contents};
 pub use error::{ARCHIVE, BackupError, HEADER};
 pub use header::{BackupAbout, BackupHeader, BackupKey};

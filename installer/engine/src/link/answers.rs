@@ -254,6 +254,7 @@ pub(super) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> R
         | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::SealedAuthorities { .. }
         | SlotProvider::BackupKey
+        | SlotProvider::BackupFile { .. }
         | SlotProvider::Secret { .. }
         | SlotProvider::DerivedPassword { .. }
         | SlotProvider::RegistryLogin { .. } => ("value: the controller has it", false),
@@ -429,6 +430,7 @@ mod tests {
             address: IpAddr::from([10, 0, 0, 1]),
             port,
             pod: None,
+            authority: None,
         };
         let answer = |to: &str| mesh::ConnectionResult { dial: dial(to), blocked: None, neighbour: None };
         let asked = [dial("b"), dial("c")];

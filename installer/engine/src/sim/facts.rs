@@ -76,6 +76,7 @@ pub fn facts(host: &str) -> Facts {
         kubeadm_files: None,
         etcd_formed: None,
         etcd_keyspace: None,
+        from_backup: None,
         timers: BTreeSet::new(),
         unreadable_stamp: None,
         unreadable_mark: None,

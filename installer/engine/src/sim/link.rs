@@ -322,7 +322,11 @@ impl Link for SimLink {
     async fn dial(&self, dials: &[mesh::ConnectionCheck]) -> Result<Vec<mesh::ConnectionResult>, LinkError> {
         Ok(dials
             .iter()
-            .map(|dial| mesh::ConnectionResult { dial: dial.clone(), blocked: None, neighbour: None })
+            .map(|dial| {
+                // Nobody has a certificate of an earlier cluster.
+                let blocked = dial.authority.as_ref().map(|_| "refused".to_owned());
+                mesh::ConnectionResult { dial: dial.clone(), blocked, neighbour: None }
+            })
             .collect())
     }
 

@@ -19,6 +19,7 @@ impl World {
             | SlotProvider::AdminKubeconfig { .. }
             | SlotProvider::SealedAuthorities { .. }
             | SlotProvider::BackupKey
+            | SlotProvider::BackupFile { .. }
             | SlotProvider::Secret { .. }
             | SlotProvider::DerivedPassword { .. }
             | SlotProvider::RegistryLogin { .. } => {

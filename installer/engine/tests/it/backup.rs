@@ -67,6 +67,7 @@ fn backup_of(
         recipients: recipients.iter().map(|one| Recipient { key: one.recipient(), name: None }).collect(),
         archive: Archive { sha256: Digest::of(&archive), size: archive.len() as u64 },
         etcd: SnapshotFacts { revision: 9, keys: 3, size },
+        had: None,
     };
     let header = BackupHeader::seal(about, &key, recipients[0]).unwrap();
     std::fs::write(folder.join(HEADER), header.to_json().unwrap()).unwrap();

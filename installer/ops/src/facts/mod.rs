@@ -20,6 +20,7 @@ mod state_folders;
 
 use std::collections::BTreeMap;
 
+use kubexm_plan::backup::FROM_BACKUP;
 use kubexm_plan::facts::{DataFolders, ModuleState};
 use kubexm_plan::{Facts, KubeadmFiles, REGISTRY_CAS, SEALED_AUTHORITIES, etcd, runtime};
 use kubexm_spec::{Arch, Digest};
@@ -162,6 +163,7 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         kubeadm_files: kubeadm_files(machine, marks_are_readable)?,
         etcd_formed: own(machine, stamped, etcd::FORMED)?,
         etcd_keyspace: own(machine, stamped, etcd::KEYSPACE)?,
+        from_backup: own(machine, stamped, FROM_BACKUP)?,
         timers: timers::present(machine),
         runtime_root: if stamped { runtime_root(machine)? } else { None },
         joined,

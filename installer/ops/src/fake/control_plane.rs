@@ -55,7 +55,11 @@ pub(super) fn not_ready(system: &RootedSystem, state: &State, args: &[&str]) -> 
 /// Client certificates for etcd.
 pub(super) fn put_etcd_keys(system: &RootedSystem) -> Result<(), OpError> {
     for name in ["ca.crt", "healthcheck-client.crt", "healthcheck-client.key"] {
-        put(system, &format!("/etc/kubernetes/pki/etcd/{name}"), &format!("double: etcd's {name}\n"))?;
+        let path = format!("/etc/kubernetes/pki/etcd/{name}");
+        // A CA that is there is kept.
+        if name != "ca.crt" || !system.at(&path).exists() {
+            put(system, &path, &format!("double: etcd's {name}\n"))?;
+        }
     }
     Ok(())
 }

@@ -84,7 +84,7 @@ impl Host {
         use kubexm_plan::op::{KubeadmInit, Op};
         self.ready_for_init();
         let (config, cri_socket) = ("/etc/kubexm/kubeadm.yaml".to_owned(), SOCKET.to_owned());
-        let init = Op::from(KubeadmInit { config, cri_socket, ignore: Vec::new() });
+        let init = Op::from(KubeadmInit { config, cri_socket, ignore: Vec::new(), backup: None });
         dispatch::converge(&init, &self.machine).expect("kubeadm init");
     }
 

@@ -56,12 +56,18 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
         }
     }
     let external = has_external_etcd(&config);
+    let mut had = Vec::new();
     if external && !state.cluster.has_quorum() {
         return refuse("ExternalEtcdVersion: etcd does not answer".to_owned());
     }
     if !external {
         put_etcd_keys(system)?;
-        put(system, &format!("{}/member/snap/db", state.cluster.etcd_folder()), "double: etcd's data\n")?;
+        let data = format!("{}/member/snap/db", state.cluster.etcd_folder());
+        match system.read(&data) {
+            // Of a backup; a line of it names the nodes that it has.
+            Some(text) => had = nodes_in(&text),
+            None => put(system, &data, "double: etcd's data\n")?,
+        }
     }
     let kill = system.at(&format!("{FOLDER}/kill-kubeadm-init"));
     if kill.exists() {
@@ -89,6 +95,10 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
     state.cluster.api_server_files = api_server::files(&config);
     put_control_plane(system, state)?;
     register(system, state, name, node)?;
+    for name in had {
+        let node = json!({"kind": "Node", "metadata": {"name": name}, "spec": {}, "status": {"conditions": []}});
+        state.cluster.nodes.entry(name).or_insert(node);
+    }
     let skipped = |name: &str| config.contains(&format!("- addon/{name}"));
     for (kind, name) in [("Deployment", "coredns"), ("DaemonSet", "kube-proxy")] {
         if skipped(name) {
@@ -97,6 +107,12 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
         state.cluster.objects.insert(format!("{kind}/{name}"), format!("kind: {kind}\n"));
     }
     Ok(Output::text("Your Kubernetes control-plane has initialized successfully!\n"))
+}
+
+/// `nodes: node1 node2`.
+fn nodes_in(data: &str) -> Vec<String> {
+    let line = data.lines().find_map(|line| line.strip_prefix("nodes: ")).unwrap_or_default();
+    line.split_whitespace().map(str::to_owned).collect()
 }
 
 /// `kubeadm certs renew NAME`: the content is another one each time, and the same for every run that renews it once.

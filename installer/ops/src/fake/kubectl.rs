@@ -35,6 +35,13 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
                 Output::failed(1, "The connection to the server 127.0.0.1:6443 was refused")
             }
         }
+        ["--server", "https://127.0.0.1:6443", "get", "-o", "json", "nodes"] => {
+            Output::text(json!({"items": state.cluster.nodes.values().collect::<Vec<_>>()}).to_string())
+        }
+        ["--server", "https://127.0.0.1:6443", "delete", "node", names @ .., "--ignore-not-found", "--wait=false"] => {
+            names.iter().for_each(|name| drop(state.cluster.nodes.remove(*name)));
+            Output::text("deleted\n")
+        }
         ["get", "--raw", path] => raw(system, state, path),
         ["get", "-o", "json", "node", name] => match state.cluster.nodes.get(*name) {
             Some(node) => Output::text(node.to_string()),

@@ -85,6 +85,11 @@ impl RootedSystem {
         Ok(State::load(self)?.cluster.objects.get(key).cloned())
     }
 
+    /// Names of the node objects.
+    pub fn nodes(&self) -> Result<Vec<String>, OpError> {
+        Ok(State::load(self)?.cluster.nodes.into_keys().collect())
+    }
+
     /// The host of a node is gone: the cluster has not heard of its kubelet for a while.
     pub fn lose_node(&self, name: &str) -> Result<(), OpError> {
         let _lock = self.lock()?;

@@ -8,10 +8,10 @@ use kubexm_plan::op::{EtcdRestored, RestorePhase, RestoreState, RestoredHost, SN
 use kubexm_spec::cluster::RuntimeKind;
 
 use super::static_pod_started::api_server_answers;
+use crate::etcd_data::{self, MemberData, can_restore, remove_all};
 use crate::fsio::{self, Access};
 use crate::path_state::{Look, PathState, PutBack};
-use crate::system::Program;
-use crate::{Converge, Machine, OpError, Wave, backup, containers, own_etcd, snapshot, started, systemd};
+use crate::{Converge, Machine, OpError, Wave, backup, containers, own_etcd, started, systemd};
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
 /// On the same file system, and not read by kubelet.
@@ -25,19 +25,6 @@ const STARTS: Duration = Duration::from_secs(60);
 /// How long all members may take to find each other, and the API server to answer.
 const ANSWERS: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(300);
-const LIMIT_S: u64 = 3_600;
-/// Far more than a cluster writes between a backup and its restore.
-const LEAST_BUMP: u64 = 1_000_000_000;
-/// More than etcd writes in a second, for as long as a cluster lives.
-const WRITES_A_SECOND: u64 = 1_000;
-/// Revisions are 63 bits, and each restore adds to them.
-const MOST_BUMP: u64 = 1 << 53;
-
-/// What revisions are raised by: clients that have seen later ones must not take older data for newer (etcd, "Disaster recovery").
-/// What a restore of the same backup raises again is higher, since its id, the time, is: watches of clients of the first one go on.
-fn bump(id: &str) -> u64 {
-    id.parse::<u64>().unwrap_or_default().saturating_mul(WRITES_A_SECOND).clamp(LEAST_BUMP, MOST_BUMP)
-}
 
 impl Converge for EtcdRestored {
     fn observe(&self, machine: &Machine) -> Result<RestoreState, OpError> {
@@ -104,18 +91,6 @@ impl Converge for EtcdRestored {
 
 fn manifest(folder: &str, pod: &str) -> String {
     format!("{folder}/{pod}.yaml")
-}
-
-/// Before anything stops.
-fn can_restore(machine: &Machine) -> Result<(), OpError> {
-    let help = machine.run(&Program::new("etcdutl").args(["snapshot", "restore", "--help"]).within(60))?;
-    match String::from_utf8_lossy(&help.stdout).contains("--bump-revision") {
-        true => Ok(()),
-        false => Err(OpError::other(
-            "etcdutl of this host cannot raise revisions (`--bump-revision`, since 3.5.10 and 3.6), without which clients take older \
-             data for newer: put the etcdutl of such a version into /usr/local/bin, then run again",
-        )),
-    }
 }
 
 /// The API server first, which writes.
@@ -264,18 +239,8 @@ impl Folders {
     }
 }
 
-fn remove_all(path: &std::path::Path) -> Result<(), OpError> {
-    match std::fs::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(OpError::path("remove", path)(error)),
-        _ => Ok(()),
-    }
-}
-
 fn restore_data(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
     let RestorePhase::Data { archive, slots, name, peer, initial_cluster } = &op.phase else { return Ok(()) };
-    let [slot] = slots.as_slice() else {
-        return Err(OpError::other("an archive has one key; this is a fault of the plan"));
-    };
     // Whatever the plan takes for the host's etcd: the folder is that of this unit.
     if own_etcd::has_member(machine) && systemd::show(machine, etcd::UNIT)?.running() {
         return Err(OpError::other(format!(
@@ -290,28 +255,11 @@ fn restore_data(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
     fsio::private_folder(&folder)?;
     backup::sweep(machine)?;
     let real = machine.path(&database);
-    let restored = backup::extract(&machine.blob(archive), machine.slot(slot)?, &real)
-        .and_then(|()| match snapshot::is_sound(&real)? {
-            true => Ok(()),
-            false => Err(OpError::other("the snapshot in the archive does not match its checksum; use another backup")),
-        })
-        .and_then(|()| {
-            fsio::make_folders(&folders.data)?;
-            remove_all(&folders.scratch)?;
-            let restore = Program::new("etcdutl")
-                .args(["snapshot", "restore", &real.display().to_string()])
-                .args(["--data-dir", &folders.scratch.display().to_string()])
-                .args(["--name", name, "--initial-advertise-peer-urls", peer, "--initial-cluster", initial_cluster])
-                .args(["--initial-cluster-token", &format!("kubexm-restore-{}", op.id)])
-                .args(["--bump-revision", &bump(&op.id).to_string(), "--mark-compacted"])
-                .within(LIMIT_S);
-            machine.run(&restore).map(drop)
-        });
-    // It is not encrypted.
-    let removed = fsio::remove(&real);
+    fsio::make_folders(&folders.data)?;
+    let member = MemberData { archive, slots, id: &op.id, name, peer, initial_cluster };
+    let restored = etcd_data::restore(machine, &member, (&real, &folders.scratch));
     fsio::remove_folder(&folder)?;
     restored?;
-    removed?;
     // Kept once: what a second attempt finds is of the first one.
     if !folders.aside.exists() && !folders.nothing.exists() {
         match folders.member.symlink_metadata() {
@@ -341,17 +289,4 @@ fn bring_back(op: &EtcdRestored, machine: &Machine) -> Result<(), OpError> {
 #[cfg(test)]
 impl crate::cases::Cases for EtcdRestored {
     const TESTED: crate::cases::Tested<crate::cases::Case<Self>> = crate::cases::Tested::In("backup.rs");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{LEAST_BUMP, MOST_BUMP, bump};
-
-    #[test]
-    fn a_later_restore_of_the_same_backup_raises_revisions_beyond_those_of_the_first() {
-        let (first, an_hour_later) = (bump("1795642200"), bump("1795645800"));
-        assert!(first > LEAST_BUMP && an_hour_later - first >= 3_600_000, "{first} {an_hour_later}");
-        assert_eq!([bump("1"), bump("no number")], [LEAST_BUMP; 2]);
-        assert_eq!(bump("18446744073709551615"), MOST_BUMP);
-    }
 }

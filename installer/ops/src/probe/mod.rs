@@ -2,6 +2,7 @@
 //! runs out.
 
 mod answer;
+pub mod authority;
 mod clock;
 mod cri;
 mod depot_lacks;

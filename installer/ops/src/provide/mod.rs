@@ -29,6 +29,7 @@ pub fn value(provider: &SlotProvider, machine: &Machine) -> Result<Vec<u8>, OpEr
         | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::SealedAuthorities { .. }
         | SlotProvider::BackupKey
+        | SlotProvider::BackupFile { .. }
         | SlotProvider::Secret { .. }
         | SlotProvider::DerivedPassword { .. }
         | SlotProvider::RegistryLogin { .. } => {

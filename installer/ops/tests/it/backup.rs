@@ -22,7 +22,8 @@ fn control_plane() -> Host {
     let host = Host::fresh();
     host.ready_for_init();
     let (config, cri_socket) = ("/etc/kubexm/kubeadm.yaml".into(), "unix:///run/containerd/containerd.sock".to_owned());
-    dispatch::converge(&Op::from(KubeadmInit { config, cri_socket, ignore: vec![] }), &host.machine).expect("init");
+    dispatch::converge(&Op::from(KubeadmInit { config, cri_socket, ignore: vec![], backup: None }), &host.machine)
+        .expect("init");
     host.put("/etc/kubexm/authorities.json", "sealed");
     host
 }

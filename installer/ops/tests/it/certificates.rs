@@ -22,7 +22,8 @@ fn control_plane() -> Host {
     let flag = format!("  - name: audit-policy-file\n    value: {POLICY}\n");
     host.put("/etc/kubexm/kubeadm.yaml", format!("nodeRegistration:\n  name: node1\napiServer:\n  extraArgs:\n{flag}"));
     let (config, cri_socket) = ("/etc/kubexm/kubeadm.yaml".into(), "unix:///run/containerd/containerd.sock".to_owned());
-    dispatch::converge(&Op::from(KubeadmInit { config, cri_socket, ignore: vec![] }), &host.machine).expect("init");
+    dispatch::converge(&Op::from(KubeadmInit { config, cri_socket, ignore: vec![], backup: None }), &host.machine)
+        .expect("init");
     host
 }
 

@@ -22,7 +22,7 @@ fn control_plane() -> Host {
     host.put("/run/kubexm-double/interfaces.json", interfaces.to_string());
     let config = "/etc/kubexm/kubeadm.yaml".to_owned();
     let socket = "unix:///run/containerd/containerd.sock".to_owned();
-    let init = Op::from(KubeadmInit { config, cri_socket: socket, ignore: vec![] });
+    let init = Op::from(KubeadmInit { config, cri_socket: socket, ignore: vec![], backup: None });
     dispatch::converge(&init, &host.machine).expect("init");
     host
 }

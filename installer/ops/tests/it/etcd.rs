@@ -60,7 +60,13 @@ fn healthy(host: &Host, name: &str) -> kubexm_plan::ProbeAnswer {
 }
 
 fn init() -> Op {
-    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".to_owned(), cri_socket: SOCKET.to_owned(), ignore: vec![] }.into()
+    KubeadmInit {
+        config: "/etc/kubexm/kubeadm.yaml".to_owned(),
+        cri_socket: SOCKET.to_owned(),
+        ignore: vec![],
+        backup: None,
+    }
+    .into()
 }
 
 #[test]

@@ -17,7 +17,12 @@ fn cluster() -> Host {
     let host = Host::fresh();
     host.ready_for_init();
     host.put("/usr/local/bin/helm", "#!/bin/true\n");
-    let init = KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] };
+    let init = KubeadmInit {
+        config: "/etc/kubexm/kubeadm.yaml".into(),
+        cri_socket: SOCKET.into(),
+        ignore: vec![],
+        backup: None,
+    };
     dispatch::converge(&init.into(), &host.machine).expect("kubeadm init");
     host
 }

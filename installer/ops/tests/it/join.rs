@@ -112,7 +112,8 @@ fn join(number: usize, control_plane: bool) -> String {
 }
 
 pub(crate) fn init() -> Op {
-    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }.into()
+    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![], backup: None }
+        .into()
 }
 
 pub(crate) fn act(number: usize, control_plane: bool) -> Op {

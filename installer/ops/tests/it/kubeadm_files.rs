@@ -15,7 +15,12 @@ const COPIES: &str = "/var/lib/kubexm/kubeadm";
 fn initialised() -> Host {
     let host = Host::fresh();
     host.ready_for_init();
-    let init = KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] };
+    let init = KubeadmInit {
+        config: "/etc/kubexm/kubeadm.yaml".into(),
+        cri_socket: SOCKET.into(),
+        ignore: vec![],
+        backup: None,
+    };
     dispatch::converge(&Op::from(init), &host.machine).expect("init");
     host
 }
@@ -61,7 +66,12 @@ fn a_node_of_an_older_version_has_nothing_to_compare_with() {
 fn a_later_run_does_not_take_edited_files_for_what_kubeadm_wrote() {
     let host = initialised();
     host.put(API_SERVER, "edited\n");
-    let init = KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] };
+    let init = KubeadmInit {
+        config: "/etc/kubexm/kubeadm.yaml".into(),
+        cri_socket: SOCKET.into(),
+        ignore: vec![],
+        backup: None,
+    };
     dispatch::converge(&Op::from(init), &host.machine).expect("done already");
     assert_eq!(found(&host.machine).expect("compared").changed.len(), 1);
 }
@@ -74,7 +84,8 @@ fn without_its_end(host: &Host) {
 }
 
 fn init() -> Op {
-    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }.into()
+    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![], backup: None }
+        .into()
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod etcd_snapshot;
 mod evidence;
 mod facts;
 mod filled;
+mod from_backup;
 mod harbor;
 mod helm_release;
 mod https;

@@ -16,7 +16,12 @@ const RECORD: &str = "ConfigMap/kubexm-addon-site";
 fn cluster() -> Host {
     let host = Host::fresh();
     host.ready_for_init();
-    let init = KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] };
+    let init = KubeadmInit {
+        config: "/etc/kubexm/kubeadm.yaml".into(),
+        cri_socket: SOCKET.into(),
+        ignore: vec![],
+        backup: None,
+    };
     dispatch::converge(&init.into(), &host.machine).expect("kubeadm init");
     host
 }

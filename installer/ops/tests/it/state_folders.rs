@@ -247,7 +247,13 @@ fn a_later_run_that_is_rolled_back_removes_nothing_that_the_cluster_wrote_meanwh
 fn act(host: &Host, init: bool) -> Result<(), OpError> {
     let socket = || SOCKET.to_owned();
     let act: Op = if init {
-        KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: socket(), ignore: Vec::new() }.into()
+        KubeadmInit {
+            config: "/etc/kubexm/kubeadm.yaml".into(),
+            cri_socket: socket(),
+            ignore: Vec::new(),
+            backup: None,
+        }
+        .into()
     } else {
         KubeadmReset { cri_socket: socket() }.into()
     };

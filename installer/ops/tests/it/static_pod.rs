@@ -34,7 +34,7 @@ fn control_plane() -> Host {
     let flag = format!("  - name: audit-policy-file\n    value: {POLICY}\n");
     host.put("/etc/kubexm/kubeadm.yaml", format!("nodeRegistration:\n  name: node1\napiServer:\n  extraArgs:\n{flag}"));
     let (config, cri_socket) = ("/etc/kubexm/kubeadm.yaml".into(), "unix:///run/containerd/containerd.sock".to_owned());
-    let init = Op::from(KubeadmInit { config, cri_socket, ignore: vec![] });
+    let init = Op::from(KubeadmInit { config, cri_socket, ignore: vec![], backup: None });
     dispatch::converge(&init, &host.machine).expect("kubeadm init");
     host
 }

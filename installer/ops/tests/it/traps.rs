@@ -271,7 +271,7 @@ const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 
 fn init() -> Op {
     let config = "/etc/kubexm/kubeadm.yaml".to_owned();
-    KubeadmInit { config, cri_socket: SOCKET.into(), ignore: vec!["Swap".into()] }.into()
+    KubeadmInit { config, cri_socket: SOCKET.into(), ignore: vec!["Swap".into()], backup: None }.into()
 }
 
 fn two_ops(host: &mut Host) -> Step {

@@ -17,7 +17,9 @@ const SLOT: &str = "cluster-ca-key";
 /// Its certificate and key; none where kubeadm makes its own, and none on a control plane that runs: preflight compares what it has,
 /// and nothing may ever write another CA there.
 pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
-    let Some(ca) = of(draft.cx)?.filter(|_| !node.facts.joined) else { return Ok(None) };
+    // From a backup it comes with the other authorities.
+    let makes = !node.facts.joined && draft.cx.from_backup.is_none();
+    let Some(ca) = of(draft.cx)?.filter(|_| makes) else { return Ok(None) };
     let certificate = certificate(draft.cx, ca)?;
     let key = SlotProvider::Secret { field: CLUSTER_CA_KEY.to_owned() };
     Ok(Some(

@@ -8,7 +8,7 @@ use crate::balancer::kube_vip;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::{kubeadm_config, node_object};
+use crate::modules::{backup, kubeadm_config, node_object};
 use crate::{network, runtime};
 use crate::{paths, selinux, support};
 
@@ -28,6 +28,7 @@ pub fn configure(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, 
 /// kubeadm's and is kept by a rollback.
 pub fn init(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
+    let backup = cx.from_backup.map(|source| backup::restored(draft, node, source));
     Ok(Step::on(node.name(), "control-plane.init", "Start the control plane with kubeadm")
         .ensure_all(etcd_folder(draft, node))
         .ensure_all(state_dirs(cx, node)?)
@@ -35,8 +36,9 @@ pub fn init(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Recip
             config: paths::KUBEADM_CONFIG.to_owned(),
             cri_socket: runtime::of(cx.cluster).endpoint.to_owned(),
             ignore: ignored(cx, node)?.into_iter().chain(kube_vip::ignored(cx.cluster)).collect(),
+            backup: backup.clone(),
         })
-        .timeout_s(600)
+        .timeout_s(if backup.is_some() { 7_200 } else { 600 })
         .undo(Undo::Act { act: KubeadmReset { cri_socket: runtime::of(cx.cluster).endpoint.to_owned() }.into() })
         .build())
 }

@@ -4,6 +4,7 @@ pub mod addon_secrets;
 pub mod addons;
 pub mod audit;
 pub mod authorities;
+pub mod backup;
 pub mod check;
 pub mod cluster_ca;
 pub mod control_plane;

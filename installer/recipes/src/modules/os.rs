@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use kubexm_plan::backup::FROM_BACKUP;
 use kubexm_plan::op::{
     Dir, Hostname, HostsBlock, KernelModule, MoveAside, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Timezone, Unit,
 };
@@ -14,7 +15,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{endpoint, scripts};
-use crate::{network, paths, registries};
+use crate::{backup_source, network, paths, registries};
 
 /// Kernel modules that the runtime and the CNI bridge plugin need, on every host.
 const MODULES: [&str; 2] = ["overlay", "br_netfilter"];
@@ -77,7 +78,7 @@ pub const FIREWALLS: [&str; 2] = ["firewalld", "ufw"];
 /// All settings of the operating system.
 pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
     let cx = draft.cx;
-    let mut steps = vec![stamp(cx, node)];
+    let mut steps = vec![stamp(draft, node)?];
     steps.extend(scripts::before(draft, node)?);
     steps.extend(set_aside(cx, node));
     // What preflight demands of hosts that somebody else configures.
@@ -99,12 +100,16 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
 
 /// The first step, so that everything that an interrupted run leaves on the host has an owner. It also makes the folder
 /// that many steps write into: these are rolled back in parallel, and the folder must be removed last.
-fn stamp(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Step {
-    Step::on(node.name(), "os.stamp", "Record on the node which cluster it belongs to")
-        .ensure(stamp_of(cx))
+fn stamp(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
+    // Before the stamp, which has the id of the cluster in the backup.
+    let mark = draft.cx.from_backup.map(backup_source::mark_of).transpose()?;
+    let mark = mark.map(|text| draft.file(FROM_BACKUP, 0o600, text));
+    Ok(Step::on(node.name(), "os.stamp", "Record on the node which cluster it belongs to")
+        .ensure_all(mark)
+        .ensure(stamp_of(draft.cx))
         .ensure(Dir { path: paths::CONFIG_DIR.to_owned(), mode: 0o755 })
         .undo(Undo::RestoreBefore)
-        .build()
+        .build())
 }
 
 /// What a node records of its cluster and of the bundle.

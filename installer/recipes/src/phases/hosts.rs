@@ -25,6 +25,8 @@ pub struct Prepared<'a> {
     pub(super) packaged: Vec<Packaged<'a>>,
     /// The step that installs helm on the first control plane, if it gets it.
     pub helm: Vec<StepId>,
+    /// The steps that install the tools of administrators on the first control plane: those of etcd restore the data of a backup.
+    pub tools: Vec<StepId>,
 }
 
 /// A host after its packages are installed.
@@ -82,7 +84,11 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Pre
             if site.is_first(node) {
                 prepared.helm = helm.iter().map(|step| step.id.clone()).collect();
             }
-            tools.together(kubernetes::tools(draft, node)?.into_iter().chain(helm));
+            let of_etcd = kubernetes::tools(draft, node)?;
+            if site.is_first(node) {
+                prepared.tools = of_etcd.iter().map(|step| step.id.clone()).collect();
+            }
+            tools.together(of_etcd.into_iter().chain(helm));
             chain.merge_unawaited(tools);
         } else {
             chain.merge(registry);

@@ -5,6 +5,7 @@ mod add_node;
 mod addons_apply;
 mod certs_renew;
 mod create;
+mod create_from_backup;
 mod delete_node;
 mod host_removal;
 mod registry_prune;
@@ -20,11 +21,13 @@ use kubexm_spec::cluster::Cluster;
 
 use crate::context::PlanContext;
 use crate::error::RecipeError;
+use crate::from_backup::{self, BackupSource};
 
 pub use add_node::{absent, add_node};
 pub use addons_apply::addons_apply;
 pub use certs_renew::{Renew, RenewContext, Renewed, certs_renew};
 pub use create::{create, create_unsupported};
+pub use create_from_backup::create_from_backup;
 pub use delete_node::{DeleteContext, Deletion, delete_node};
 pub use registry_prune::{Bundle, Keep, PruneContext, Pruned, bundles, gone_images, registry_prune};
 pub use reset::{ResetContext, ResetHost, reset};
@@ -36,6 +39,8 @@ pub use upgrade::{PauseAfter, Upgrade, UpgradeOptions, upgrade};
 pub enum Recipe<'a> {
     /// Create or complete the cluster.
     Create,
+    /// Create the cluster of this backup on fresh hosts.
+    CreateFromBackup(&'a BackupSource),
     /// Add these hosts; if none is named, all hosts that are not in the cluster yet.
     AddNode(&'a [String]),
     /// Apply these add-ons; if none is named, all of cluster.yaml, and remove those that it no longer has.
@@ -58,7 +63,7 @@ impl<'a> Recipe<'a> {
     pub const fn named(self) -> &'a [String] {
         match self {
             Self::AddNode(named) => named,
-            Self::Create | Self::Upgrade(_) | Self::AddonsApply(_) => &[],
+            Self::Create | Self::CreateFromBackup(_) | Self::Upgrade(_) | Self::AddonsApply(_) => &[],
         }
     }
 
@@ -66,6 +71,7 @@ impl<'a> Recipe<'a> {
     pub const fn pipeline(self) -> Pipeline {
         match self {
             Self::Create => Pipeline::Create,
+            Self::CreateFromBackup(_) => Pipeline::CreateFromBackup,
             Self::AddNode(_) => Pipeline::AddNode,
             Self::AddonsApply(_) => Pipeline::AddonsApply,
             Self::Upgrade(_) => Pipeline::Upgrade,
@@ -76,6 +82,8 @@ impl<'a> Recipe<'a> {
     pub fn looks_at(self, cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> Option<Running> {
         match self {
             Self::Create => create::finds_a_cluster(cluster, facts).then_some(Running::ControlPlanes),
+            // A control plane that an earlier try has left half done answers nothing that the plan depends on.
+            Self::CreateFromBackup(_) => None,
             Self::AddNode(_) | Self::AddonsApply(_) => Some(Running::ControlPlanes),
             Self::Upgrade(_) => Some(Running::EveryHost),
         }
@@ -87,7 +95,9 @@ impl<'a> Recipe<'a> {
     /// The cluster, the bundle and the hosts do not allow it.
     pub fn plan(self, cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<(Plan, Vec<String>), RecipeError> {
         let plan = match self {
+            Self::CreateFromBackup(source) => return create_from_backup(cx, source),
             Self::Create => {
+                from_backup::refuse_without(cx.cluster, cx.facts)?;
                 crate::network::unchanged(cx.cluster, running)?;
                 crate::modules::storage::unchanged(cx.cluster, running)?;
                 return create::create_again(cx, running);

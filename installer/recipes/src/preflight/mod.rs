@@ -44,6 +44,7 @@ mod unchanged;
 
 pub use report::{Finding, Severity};
 pub(crate) use space::disk_of;
+pub(crate) use unchanged::differences;
 
 use crate::context::PlanContext;
 use input::PreflightInput;

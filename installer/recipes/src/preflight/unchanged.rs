@@ -138,7 +138,7 @@ const LONGEST: usize = 80;
 
 /// What differs between two texts of kubeadm's configuration, as `networking.podSubnet: OLD -> NEW`. Empty when one of them is not
 /// what kubexm writes.
-fn differences(old: &str, new: &str) -> Vec<String> {
+pub(crate) fn differences(old: &str, new: &str) -> Vec<String> {
     let (Some(old), Some(new)) = (settings(old), settings(new)) else { return Vec::new() };
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let value = |of: &BTreeMap<String, Value>, name: &String| of.get(name).map_or("unset".to_owned(), plain);

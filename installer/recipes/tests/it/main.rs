@@ -14,6 +14,7 @@ mod depot;
 mod etcd;
 mod external_registry;
 mod fields;
+mod from_backup;
 mod golden;
 mod logins;
 mod matrix;

@@ -315,7 +315,8 @@ fn an_address_that_keepalived_is_to_have_is_free_until_then() {
 fn an_nfs_server_that_a_node_does_not_reach_is_named_with_the_field() {
     let site = three();
     let port = Port { protocol: Protocol::Tcp, number: NFS_PORT };
-    let dial = ConnectionCheck { to: NFS_SERVER.to_owned(), address: [10, 0, 0, 9].into(), port, pod: None };
+    let dial =
+        ConnectionCheck { to: NFS_SERVER.to_owned(), address: [10, 0, 0, 9].into(), port, pod: None, authority: None };
     let blocked = ConnectionResult { dial, blocked: Some("refused".to_owned()), neighbour: None };
     let dialed = BTreeMap::from([("node3".to_owned(), vec![blocked])]);
     let found = findings(&site.cx(), &dialed);

@@ -29,8 +29,13 @@ fn unit(name: &str) -> Op {
 }
 
 fn init() -> Op {
-    KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: "unix:///c.sock".into(), ignore: vec![] }
-        .into()
+    KubeadmInit {
+        config: "/etc/kubexm/kubeadm.yaml".into(),
+        cri_socket: "unix:///c.sock".into(),
+        ignore: vec![],
+        backup: None,
+    }
+    .into()
 }
 
 /// `before` names what each op found, so that a test can tell which was taken.

@@ -18,6 +18,8 @@ pub(crate) struct Hosts<'a> {
     pub cluster: &'a ClusterFile,
     pub facts: &'a BTreeMap<String, Facts>,
     pub id: Option<ClusterId>,
+    /// The document in the backup that the cluster is made from.
+    pub backup: Option<&'a str>,
 }
 
 /// The document of one control plane.
@@ -28,7 +30,7 @@ pub(super) struct Found<'a> {
 }
 
 impl<'a> Hosts<'a> {
-    /// The documents of the control planes that are members, in their order.
+    /// The documents of the control planes that are members, in their order; that of the backup, if none has one yet.
     pub(super) fn documents(&self) -> Result<Vec<Found<'a>>, AuthoritiesError> {
         let Some(id) = self.id else { return Ok(Vec::new()) };
         let identity = Identity::of(self.cluster, self.facts);
@@ -43,6 +45,17 @@ impl<'a> Hosts<'a> {
             if sealed.about.cluster_id != id {
                 let (cluster, found) = (sealed.about.cluster, sealed.about.cluster_id);
                 return Err(AuthoritiesError::ClusterMismatch { host: host.clone(), cluster, found, wanted: id });
+            }
+            all.push(Found { host, text, sealed });
+        }
+        // Once they have one, its certificates of servers are those of the new hosts.
+        if let Some(text) = self.backup.filter(|_| all.is_empty()) {
+            let host = "the backup";
+            let sealed = SealedAuthorities::parse(text)
+                .map_err(|error| AuthoritiesError::Unusable { host: host.to_owned(), error })?;
+            if sealed.about.cluster_id != id {
+                let (cluster, found) = (sealed.about.cluster, sealed.about.cluster_id);
+                return Err(AuthoritiesError::ClusterMismatch { host: host.to_owned(), cluster, found, wanted: id });
             }
             all.push(Found { host, text, sealed });
         }

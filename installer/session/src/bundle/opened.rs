@@ -270,6 +270,7 @@ impl Opened {
             materials: &self.materials.texts,
             charts: &self.charts,
             sealing: None,
+            from_backup: None,
         }
     }
 

@@ -92,6 +92,11 @@ impl Findings {
         Self { cluster, hosts, findings: shown(findings), dialed, authorities: false }
     }
 
+    /// Adds what another check has found.
+    pub(crate) fn add(&mut self, found: Vec<Finding>) {
+        self.findings.extend(found);
+    }
+
     /// Adds the check whether the authorities of the cluster can be used from this home, and why not.
     pub(crate) fn add_authorities(&mut self, refused: Option<&SessionError>) {
         self.authorities = true;
@@ -274,6 +279,7 @@ mod tests {
             address: [10, 0, 0, 2].into(),
             port: Port { protocol: Protocol::Tcp, number: 5444 },
             pod: None,
+            authority: None,
         };
         let dialed = vec![ConnectionResult { dial, blocked: Some(lie), neighbour: None }];
         let findings =
@@ -293,6 +299,7 @@ mod tests {
                 address: [10, 0, 0, 2].into(),
                 port: Port { protocol: Protocol::Tcp, number },
                 pod: None,
+                authority: None,
             },
             blocked: blocked.map(str::to_owned),
             neighbour: None,

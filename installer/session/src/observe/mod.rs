@@ -3,7 +3,7 @@
 mod external_etcd;
 mod external_registry;
 pub mod findings;
-mod mesh;
+pub(crate) mod mesh;
 mod nfs;
 mod observed;
 mod outside;

@@ -76,7 +76,7 @@ impl<'s, S: Subject> Observed<'s, S> {
         let Self { site, survey } = &mut self;
         let cluster = site.subject.cluster();
         let id = Identity::of(cluster, &survey.facts).id;
-        let hosts = Hosts { cluster, facts: &survey.facts, id };
+        let hosts = Hosts { cluster, facts: &survey.facts, id, backup: None };
         // What it would report of a run is not about preflight.
         let examined = Authorities::examine((site.session, &site.home), &hosts, false, &Silent);
         survey.findings.add_authorities(examined.err().as_ref());

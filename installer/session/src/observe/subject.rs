@@ -61,6 +61,11 @@ pub trait Startable: Subject {
         None
     }
 
+    /// Files of the archive of that backup, by their path on the host, if it needs some; secret.
+    fn backup_files(&self) -> BTreeMap<String, Zeroizing<Vec<u8>>> {
+        BTreeMap::new()
+    }
+
     /// The backup that it restores.
     fn restores(&self) -> Option<RestoredBackup<'_>> {
         None

@@ -1,5 +1,6 @@
 //! The driver of every pipeline: executes a run to its end, forward or as a rollback.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +43,8 @@ pub(super) struct RunDriver<'a> {
     pub options: &'a RunOptions<'a>,
     /// What opens the archive of a backup, if one is restored.
     pub backup_key: Option<Zeroizing<Vec<u8>>>,
+    /// Files of that archive that hosts get, by their path there.
+    pub backup_files: BTreeMap<String, Zeroizing<Vec<u8>>>,
     /// In whose name the cluster's authorities are sealed, if that was read for this run.
     pub operator: Option<Arc<OperatorIdentity>>,
 }
@@ -58,6 +61,7 @@ impl RunDriver<'_> {
             fleet: self.fleet,
             pki: ClusterPki::open(&self.home.pki())?,
             backup_key: self.backup_key.clone(),
+            backup_files: self.backup_files.clone(),
             operator: self.operator.clone(),
             read: Mutex::default(),
             refused: AtomicBool::new(false),

@@ -1,5 +1,7 @@
 //! A run that was started earlier: the input of resume and rollback.
 
+use std::collections::BTreeMap;
+
 use kubexm_engine::{Belongs, ClusterLock, Run};
 use kubexm_plan::op::Op;
 use kubexm_plan::{CheckedPlan, Pipeline};
@@ -13,6 +15,7 @@ use crate::bundle::opened::{Opened, Verified};
 use crate::confirm::{Change, Question};
 use crate::error::SessionError;
 use crate::fleet::{Fleet, Reach, Unreachable};
+use crate::from_backup::FromBackup;
 use crate::home::ClusterHome;
 use crate::observe::subject::Subject;
 use crate::options::{HostOptions, RunOptions};
@@ -115,6 +118,43 @@ impl<'s> Session<'s> {
     }
 }
 
+/// A `create --from-backup` that is wanted.
+pub enum CreateFromBackup<'s> {
+    /// It begins, or an earlier one is completed.
+    New(Box<FromBackup>, Box<Access>),
+    /// It was begun and has not ended.
+    Begun(Box<Loaded<'s, FromBackup>>),
+}
+
+impl<'s> Session<'s> {
+    /// Finds out whether this `create --from-backup` was begun already.
+    ///
+    /// # Errors
+    /// Another one has not ended, or it belongs to another bundle or cluster.yaml.
+    pub fn create_from_backup_to_start(
+        &'s self,
+        wanted: FromBackup,
+        access: Access,
+    ) -> Result<CreateFromBackup<'s>, SessionError> {
+        let home = self.home.cluster(&wanted.cluster().name);
+        let lock = ClusterLock::take(&home.folder, &home.name, &self.holder("create", &home.name))?;
+        let Some(id) = select::to_continue(&home, Pipeline::CreateFromBackup)? else {
+            return Ok(CreateFromBackup::New(Box::new(wanted), Box::new(access)));
+        };
+        let (run, plan) = Run::load(&home.runs(), &id, wanted.opened().belongs())?;
+        let archive = wanted.source().archive.sha256;
+        let is_of_wanted = |op: &Op| matches!(op, Op::Blobs(blobs) if blobs.blobs.contains_key(&archive));
+        if !plan.plan().steps.iter().any(|step| step.ops.iter().any(is_of_wanted)) {
+            return Err(SessionError::Run(format!(
+                "run {id} of cluster {} makes it from another backup and has not ended: continue with that one, or roll it back first, \
+                 with `kubexm-install rollback {id}`",
+                home.name
+            )));
+        }
+        Ok(CreateFromBackup::Begun(Box::new(Loaded { session: self, subject: wanted, access, home, lock, run, plan })))
+    }
+}
+
 impl<'s> Loaded<'s, Opened> {
     /// Verifies the bundle, as resuming requires.
     ///
@@ -163,9 +203,20 @@ impl<S: Subject> Loaded<'_, S> {
         fleet.keep(session.events).await;
         let (cluster, home, plan) = (self.subject.cluster(), &self.home, &self.plan);
         let bundle = self.subject.bundle();
-        let backup_key = None;
-        let operator = None;
-        let driver = RunDriver { session, cluster, bundle, fleet: &fleet, home, plan, options, backup_key, operator };
+        let (backup_key, backup_files, operator) = (None, BTreeMap::new(), None);
+        let fleet_of_run = &fleet;
+        let driver = RunDriver {
+            session,
+            cluster,
+            bundle,
+            fleet: fleet_of_run,
+            home,
+            plan,
+            options,
+            backup_key,
+            backup_files,
+            operator,
+        };
         let ended = driver.back(self.run, skip).await;
         fleet.close().await;
         drop(self.lock);

@@ -16,7 +16,7 @@ mod select;
 mod status;
 
 pub use ended::{Direction, Ended, EndedRun};
-pub use loaded::{Loaded, Restore};
+pub use loaded::{CreateFromBackup, Loaded, Restore};
 pub use recorded::RecordedCommand;
 pub use report::RunReport;
 pub use running::Running;

@@ -20,6 +20,7 @@ use crate::drift;
 use crate::error::SessionError;
 use crate::events;
 use crate::fleet::{Fleet, Reach, Unreachable};
+use crate::from_backup::{FromBackup, note_continued};
 use crate::observe::subject::Startable;
 use crate::options::{HostOptions, RunOptions};
 use crate::plan::Checked;
@@ -78,7 +79,22 @@ impl<'s> Loaded<'s, RestoreSource> {
         hosts: &HostOptions,
         options: RunOptions<'s>,
     ) -> Result<Running<'s, RestoreSource>, SessionError> {
-        events::note(self.session.events, format!("run {} of this backup has not ended: it goes on", self.run.id()));
+        note_continued(self.session, self.run.id().as_str());
+        self.go_on(hosts, options).await
+    }
+}
+
+impl<'s> Loaded<'s, FromBackup> {
+    /// Connects to the hosts to execute the rest of a `create --from-backup`. It was confirmed when it was started.
+    ///
+    /// # Errors
+    /// A host that the run needs cannot be used.
+    pub async fn continue_create(
+        self,
+        hosts: &HostOptions,
+        options: RunOptions<'s>,
+    ) -> Result<Running<'s, FromBackup>, SessionError> {
+        note_continued(self.session, self.run.id().as_str());
         self.go_on(hosts, options).await
     }
 }
@@ -115,6 +131,7 @@ impl<S: Startable> Running<'_, S> {
             plan: &plan,
             options: &options,
             backup_key: subject.backup_key(),
+            backup_files: subject.backup_files(),
             operator,
         };
         let ended = match run {

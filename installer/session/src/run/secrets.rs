@@ -29,6 +29,8 @@ pub(crate) struct ControllerSlots<'a> {
     pub read: Mutex<BTreeMap<String, Zeroizing<String>>>,
     /// What opens the archive of a backup, if one is restored.
     pub backup_key: Option<Zeroizing<Vec<u8>>>,
+    /// Files of that archive, by their path on the host.
+    pub backup_files: BTreeMap<String, Zeroizing<Vec<u8>>>,
     /// In whose name the cluster's authorities are sealed, if that was read for this run.
     pub operator: Option<Arc<OperatorIdentity>>,
     /// Whether a control plane sent a kubeconfig that was rejected.
@@ -59,6 +61,13 @@ impl SlotSource for ControllerSlots<'_> {
                     reason: "no backup was given; this is a fault of the program".to_owned(),
                 };
                 return Ok(self.backup_key.as_ref().ok_or_else(missing)?.to_vec());
+            }
+            SlotProvider::BackupFile { path } => {
+                let missing = || EngineError::Slot {
+                    slot: name.0.clone(),
+                    reason: format!("the backup has no {path}; this is a fault of the program"),
+                };
+                return Ok(self.backup_files.get(path).ok_or_else(missing)?.to_vec());
             }
             SlotProvider::SealedAuthorities { recipients, .. } => {
                 return self.pki.sealed(name, plan, recipients, &|| self.operator());

@@ -17,6 +17,13 @@ pub(super) fn to_resume(home: &Home, cluster: &ClusterHome, named: Option<&str>)
     })?;
     let run = status(cluster, &id)?;
     of_pipeline(&run, None)?;
+    if run.pipeline == Pipeline::CreateFromBackup {
+        return Err(SessionError::Run(format!(
+            "run {id} of cluster {} makes it from a backup: `kubexm-install create --from-backup BACKUP` with the same bundle and cluster.yaml \
+             continues with it, `kubexm-install rollback` rolls it back",
+            cluster.name
+        )));
+    }
     let what = match run.state {
         RunState::Succeeded => "has succeeded: there is nothing to continue",
         RunState::RolledBack => "was rolled back: start a new one with `kubexm-install --bundle FILE`",
@@ -36,8 +43,12 @@ pub(super) fn to_continue(cluster: &ClusterHome, pipeline: Pipeline) -> Result<O
     match run.state {
         RunState::Running | RunState::Interrupted | RunState::Failed => Ok(Some(id)),
         RunState::RollingBack | RunState::Stuck => Err(SessionError::Run(format!(
-            "the rollback of run {id} of cluster {} has not ended: end it first, with --roll-back {id}",
-            cluster.name
+            "the rollback of run {id} of cluster {} has not ended: end it first, with {}",
+            cluster.name,
+            match pipeline.needs().bundle {
+                true => format!("`kubexm-install rollback {id}`"),
+                false => format!("--roll-back {id}"),
+            }
         ))),
         RunState::New | RunState::Succeeded | RunState::Partial | RunState::RolledBack => Ok(None),
     }

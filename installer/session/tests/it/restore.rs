@@ -31,6 +31,7 @@ fn site() -> (Site, PathBuf, String) {
         recipients: vec![Recipient { key: own, name: None }],
         archive: Archive { sha256: Digest::of("archive"), size: 7 },
         etcd: SnapshotFacts { revision: 1, keys: 1, size: 1 },
+        had: None,
     };
     let header = BackupHeader::seal(about, &BackupKey::generate(), &other).unwrap();
     let backup = site.folder.path().join("backup");

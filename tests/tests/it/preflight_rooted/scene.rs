@@ -267,6 +267,7 @@ impl Scene {
             without_fan_out: false,
             packages: &packages,
             sealing: None,
+            from_backup: None,
         })
     }
 }

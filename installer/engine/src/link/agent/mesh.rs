@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kubexm_ops::Machine;
-use kubexm_ops::probe::pod_address;
+use kubexm_ops::probe::{authority, pod_address};
 use kubexm_ops::system::Program;
 use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult, PodAddress, Port, Protocol};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -173,11 +173,15 @@ fn dial_from_here(dials: Vec<ConnectionCheck>) -> Result<Vec<ConnectionResult>, 
         let all = futures::stream::iter(dials).map(|dial| async move {
             let address = SocketAddr::from((dial.address, dial.port.number));
             let reached = match dial.port.protocol {
-                Protocol::Tcp => dial_tcp(address).await,
+                Protocol::Tcp => match dial.authority.clone() {
+                    Some(ca) => has_certificate(address, ca).await,
+                    None => dial_tcp(address).await,
+                },
                 Protocol::Udp => dial_udp(address).await,
             };
             let blocked = reached.err();
-            let neighbour = if blocked.is_some() { asked_anew(address).await } else { None };
+            let neighbour =
+                if blocked.is_some() && dial.authority.is_none() { asked_anew(address).await } else { None };
             ConnectionResult { dial, blocked, neighbour }
         });
         all.buffered(PARALLEL).collect().await
@@ -226,6 +230,15 @@ async fn dial_tcp(address: SocketAddr) -> Result<(), String> {
         }
         Ok(Err(error)) => Err(said(&error)),
         Err(_) => Err(dropped()),
+    }
+}
+
+/// Whether who listens there has a certificate of this CA. Nothing but the beginning of a handshake is sent.
+async fn has_certificate(address: SocketAddr, ca: String) -> Result<(), String> {
+    let asked = tokio::task::spawn_blocking(move || authority::answers(address, &ca)).await;
+    match asked.map_err(|error| error.to_string())? {
+        None => Ok(()),
+        Some(why) => Err(why),
     }
 }
 
@@ -308,7 +321,7 @@ mod tests {
     }
 
     fn to(port: Port) -> ConnectionCheck {
-        ConnectionCheck { to: "n2".to_owned(), address: Ipv4Addr::LOCALHOST.into(), port, pod: None }
+        ConnectionCheck { to: "n2".to_owned(), address: Ipv4Addr::LOCALHOST.into(), port, pod: None, authority: None }
     }
 
     fn blocked(ports: &[Port]) -> Vec<Option<String>> {

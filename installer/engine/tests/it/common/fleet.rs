@@ -49,6 +49,7 @@ pub fn plan(workers: &[&str]) -> Plan {
             config: "/etc/containerd/config.toml".to_owned(),
             cri_socket: SOCKET.to_owned(),
             ignore: Vec::new(),
+            backup: None,
         })
         .after(&runtime)
         .undo(reset.clone())

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use kubexm_plan::op::{KubeadmInit, Progress};
+use kubexm_plan::op::{KubeadmInit, Progress, RestoredEtcd};
 use kubexm_plan::{Op, ledger};
 use kubexm_spec::Digest;
 
@@ -12,7 +12,7 @@ use super::ignored::ignored;
 use super::mark::{self, Mark, Of};
 use super::members::Rest;
 use super::perform::Perform;
-use super::{files, kubeadm_reset};
+use super::{files, from_backup, kubeadm_reset};
 use crate::kube::kubectl;
 use crate::system::Program;
 use crate::{Machine, OpError, fsio, own_etcd, paths};
@@ -26,15 +26,15 @@ const COMES_UP: Duration = Duration::from_secs(60);
 
 impl Perform for KubeadmInit {
     fn progress(&self, machine: &Machine) -> Result<Progress, OpError> {
-        observe(machine)
+        observe(machine, self.backup.as_ref())
     }
 
     fn perform(&self, machine: &Machine) -> Result<(), OpError> {
-        converge(machine, &self.config, &self.cri_socket, &self.ignore)
+        converge(self, machine)
     }
 }
 
-fn observe(machine: &Machine) -> Result<Progress, OpError> {
+fn observe(machine: &Machine, backup: Option<&RestoredEtcd>) -> Result<Progress, OpError> {
     let mark = mark::read(machine, Of::Init)?;
     let traces = kubeadm_reset::traces(machine)?;
     let whole = missing(machine).is_empty();
@@ -47,8 +47,9 @@ fn observe(machine: &Machine) -> Result<Progress, OpError> {
         // The cluster may have been used and has data: it is never cleared automatically.
         Some(Mark { ended_well: true, .. }) if !traces.is_empty() => Progress::Damaged,
         Some(mark) if mark.still_running(machine)?.is_some() => Progress::HalfDone,
-        // The agent was killed between the end of kubeadm and the update of the mark: only the record of the end is missing.
-        Some(_) if whole && last_phases_done(machine)? => Progress::Damaged,
+        // The agent was killed between the end of kubeadm and the update of the mark: only the record of the end is missing. What tells it
+        // is in a backup from the beginning.
+        Some(_) if whole && backup.is_none() && last_phases_done(machine)? => Progress::Damaged,
         Some(_) if traces.is_empty() => Progress::NotBegun,
         Some(_) => Progress::HalfDone,
     })
@@ -58,17 +59,25 @@ fn has_joined(machine: &Machine) -> Result<bool, OpError> {
     Ok(mark::read(machine, Of::Join)?.is_some_and(|mark| mark.ended_well))
 }
 
-fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) -> Result<(), OpError> {
+fn converge(op: &KubeadmInit, machine: &Machine) -> Result<(), OpError> {
+    let (config, socket, backup) = (&op.config, &op.cri_socket, op.backup.as_ref());
     let digest = fsio::read(&machine.path(config))?.map(Digest::of);
     if digest.is_none() {
         return Err(OpError::other(format!("{config} is not there: kubeadm's config must be written before its init")));
     }
     let mut init = Program::new("kubeadm").args(["init", "--config", config, "--skip-token-print"]).within(LIMIT_S);
-    let ignore = ignored(machine, ignore)?;
+    let mut ignore = ignored(machine, &op.ignore)?;
+    if backup.is_some() {
+        ignore.push(from_backup::ignored(machine)?);
+    }
     if !ignore.is_empty() {
         init = init.arg(format!("--ignore-preflight-errors={}", ignore.join(",")));
     }
-    match observe(machine)? {
+    let progress = observe(machine, backup)?;
+    if progress != Progress::Done {
+        from_backup::refuse_without(machine, backup)?;
+    }
+    match progress {
         Progress::Done => return mark::write(machine, Of::Init, true, digest),
         Progress::Foreign => {
             return Err(OpError::other(format!(
@@ -79,7 +88,7 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
             )));
         }
         // Without a recorded end, a later run that finds the API server down would take this cluster for a half-done init.
-        Progress::Damaged if missing(machine).is_empty() => return mark::write(machine, Of::Init, true, digest),
+        Progress::Damaged if missing(machine).is_empty() => return end(machine, backup, digest),
         Progress::Damaged => {
             return Err(OpError::other(format!(
                 "this node's control plane was set up by kubexm, and {} is missing now; it is not set up again, since \
@@ -95,10 +104,10 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
             let ended_well = match running {
                 // Started by a run that was interrupted: wait for it. If it fails, it is cleared and repeated.
                 Some(act) => machine.with_act(act).run_act(&init).is_ok(),
-                None => missing(machine).is_empty() && comes_up(machine)?,
+                None => backup.is_none() && missing(machine).is_empty() && comes_up(machine)?,
             };
             if ended_well {
-                return mark::write(machine, Of::Init, true, digest);
+                return end(machine, backup, digest);
             }
             if was_used(machine)? {
                 return Err(OpError::other(
@@ -112,8 +121,19 @@ fn converge(machine: &Machine, config: &str, socket: &str, ignore: &[String]) ->
         Progress::NotBegun => {}
     }
     mark::write(machine, Of::Init, false, digest)?;
+    if let Some(backup) = backup {
+        from_backup::restore(machine, backup)?;
+    }
     machine.run_act(&init)?;
-    mark::write(machine, Of::Init, true, digest)
+    end(machine, backup, digest)
+}
+
+/// Without this record an init counts as half done, so all that belongs to it comes before.
+fn end(machine: &Machine, backup: Option<&RestoredEtcd>, config: Option<Digest>) -> Result<(), OpError> {
+    if let Some(backup) = backup {
+        from_backup::forget_nodes(machine, backup)?;
+    }
+    mark::write(machine, Of::Init, true, config)
 }
 
 /// Whether a later step has changed the cluster: its init had ended then, whatever the mark says. Earlier versions of this
@@ -182,7 +202,12 @@ mod tests {
     use kubexm_plan::op::KubeadmReset;
 
     fn init() -> KubeadmInit {
-        KubeadmInit { config: "/etc/kubexm/kubeadm.yaml".into(), cri_socket: SOCKET.into(), ignore: vec![] }
+        KubeadmInit {
+            config: "/etc/kubexm/kubeadm.yaml".into(),
+            cri_socket: SOCKET.into(),
+            ignore: vec![],
+            backup: None,
+        }
     }
 
     impl ActCases for KubeadmInit {

@@ -1,6 +1,7 @@
 //! The reviewed list of imperative actions: how each is detected, executed and cleaned up.
 
 mod files;
+mod from_backup;
 mod ignored;
 pub(crate) mod kubeadm_files;
 pub(crate) mod kubeadm_init;

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use effect::Effect;
 pub use kind::{ActKind, Progress, Review};
-pub use kubeadm_init::KubeadmInit;
+pub use kubeadm_init::{KubeadmInit, RestoredEtcd};
 pub use kubeadm_join::KubeadmJoin;
 pub use kubeadm_reset::KubeadmReset;
 pub use kubeadm_upgrade::KubeadmUpgrade;

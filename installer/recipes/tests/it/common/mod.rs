@@ -76,6 +76,7 @@ impl Site {
             materials: &self.materials,
             charts: &self.charts,
             sealing: Some(&self.sealing),
+            from_backup: None,
         }
     }
 
