@@ -18,10 +18,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 /// None if somebody answers there with a certificate of this CA (PEM); otherwise what there is instead.
 pub fn answers(address: SocketAddr, ca: &str) -> Option<String> {
-    match ask(address, ca) {
-        Ok(()) => None,
-        Err(reason) => Some(reason),
-    }
+    ask(address, ca).err()
 }
 
 fn ask(address: SocketAddr, ca: &str) -> Result<(), String> {
