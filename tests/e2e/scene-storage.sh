@@ -108,7 +108,7 @@ check "the class is that of cluster.yaml" bash -c 'grep -q /srv/others && ! grep
   < <(kubectl_on n1 get storageclass openebs-hostpath -o yaml)
 check "and the volume is where it was" data "$FIRST"
 check "a bundle without storage says what it would remove" says 0 "openebs-hostpath" storage_addons none diff
-check "its removal is told with what stays" says 0 "volumes, claims and their data stay" storage_addons none apply -y
+check "what stays after its removal is said before it" says 0 "volumes, claims and their data stay" storage_addons none apply -y
 check "the class is gone" no_class
 check "the claim is bound" claim_is Bound
 check "and its data is there" data "$FIRST"

@@ -1,4 +1,4 @@
-//! What a JSON document of others takes as memory, told before it is parsed: `{"":0}` is six bytes of text and some seven hundred as a
+//! What a JSON document of others takes as memory, estimated before it is parsed: `{"":0}` is six bytes of text and some seven hundred as a
 //! [`serde_json::Value`].
 
 /// Of a map that has something in it: one node of a B-tree, which has room for eleven.
