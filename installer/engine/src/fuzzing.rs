@@ -88,6 +88,7 @@ pub fn kubeconfig(bytes: &[u8]) {
 
 /// The sealed authorities that a control plane keeps.
 pub fn sealed(bytes: &[u8]) {
+    let _ = kubexm_ops::age_file::decryptor(bytes);
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(sealed) = SealedAuthorities::parse(text) {
         let again = sealed.to_json().ok().and_then(|json| SealedAuthorities::parse(&json).ok());

@@ -36,12 +36,19 @@ pub struct LocalLink<W = Machine> {
     host: String,
     work: Arc<W>,
     lock: Arc<Mutex<Option<HostLock>>>,
+    patience: Duration,
 }
 
 impl<W: Work> LocalLink<W> {
     /// A link to a machine; `host` is its name in cluster.yaml.
     pub fn new(host: impl Into<String>, work: W) -> Self {
-        Self { host: host.into(), work: Arc::new(work), lock: Arc::default() }
+        Self { host: host.into(), work: Arc::new(work), lock: Arc::default(), patience: OWN_PATIENCE }
+    }
+
+    /// Ops of an earlier link have this long to finish.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Runs blocking work. It continues to its end if the caller is dropped, like an agent's.
@@ -50,8 +57,9 @@ impl<W: Work> LocalLink<W> {
         work: impl FnOnce(&W) -> Result<T, String> + Send + 'static,
     ) -> Result<T, LinkError> {
         let (machine, lock, host) = (self.work.clone(), self.lock.clone(), self.host.clone());
+        let patience = self.patience;
         let task = tokio::task::spawn_blocking(move || {
-            hold(&lock, &*machine, &host)?;
+            hold(&lock, &*machine, &host, patience)?;
             let done = work(&machine).map_err(|text| LinkError::Op { host, text });
             // The lock is released only after the op, even if nobody waits for it.
             drop(lock);
@@ -115,14 +123,14 @@ fn begin(
 }
 
 /// Takes the host's lock, once for each link.
-fn hold(lock: &Mutex<Option<HostLock>>, work: &impl Work, host: &str) -> Result<(), LinkError> {
+fn hold(lock: &Mutex<Option<HostLock>>, work: &impl Work, host: &str, patience: Duration) -> Result<(), LinkError> {
     let mut held = lock.lock().unwrap_or_else(PoisonError::into_inner);
     if held.is_some() {
         return Ok(());
     }
     // Ops of another link in this process may still be running.
     let holder = format!("a local run of process {}", std::process::id());
-    let patience = LockTimeouts { other: Duration::ZERO, own: OWN_PATIENCE };
+    let patience = LockTimeouts { other: Duration::ZERO, own: patience };
     match HostLock::acquire(&work.lock_path(), &holder, patience, &|| false) {
         Ok(lock) => *held = Some(lock),
         Err(LockError::Held { holder, finishing }) => {

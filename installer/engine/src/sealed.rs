@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use age::armor::{ArmoredReader, ArmoredWriter, Format};
 use age::x25519;
+use kubexm_ops::age_file;
 use kubexm_plan::{ClusterId, Recipient};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
@@ -169,7 +170,7 @@ impl SealedAuthorities {
     pub fn open(&self, identity: &OperatorIdentity) -> Result<PkiFiles, SealedError> {
         let damaged = |error: &dyn std::error::Error| SealedError::Damaged(error.to_string());
         let decryptor =
-            age::Decryptor::new(ArmoredReader::new(self.sealed.as_bytes())).map_err(|error| damaged(&error))?;
+            age_file::decryptor(ArmoredReader::new(self.sealed.as_bytes())).map_err(|error| damaged(&error))?;
         let mut reader = decryptor.decrypt(identity.all()).map_err(|error| match error {
             age::DecryptError::NoMatchingKeys => SealedError::ForOthers,
             error => damaged(&error),

@@ -12,7 +12,7 @@ use kubexm_plan::{Op, etcd};
 use kubexm_spec::digest::Hasher;
 
 use crate::system::Program;
-use crate::{Machine, OpError, dispatch, fsio, snapshot};
+use crate::{Machine, OpError, age_file, dispatch, fsio, snapshot};
 
 /// Files and folders that are in a backup, where they exist. PKI has the keys of the authorities.
 const FILES: [&str; 12] = [
@@ -200,7 +200,7 @@ pub(crate) fn extract(archive: &Path, key: &[u8], target: &Path) -> Result<(), O
     let key = std::str::from_utf8(key).ok().and_then(|key| age::x25519::Identity::from_str(key).ok());
     let key = key.ok_or_else(|| damaged(&"its key is none"))?;
     let file = File::open(archive).map_err(OpError::path("read", archive))?;
-    let decryptor = age::Decryptor::new(std::io::BufReader::new(file)).map_err(|error| damaged(&error))?;
+    let decryptor = age_file::decryptor(file).map_err(|error| damaged(&error))?;
     let reader = decryptor.decrypt(std::iter::once(&key as &dyn age::Identity)).map_err(|error| damaged(&error))?;
     let mut tar = tar::Archive::new(reader);
     // Raw, as it was verified: a sparse file would be longer than the archive.

@@ -1,5 +1,7 @@
 //! What the controller asks a control plane for when it makes a backup, and what that answers.
 
+use std::net::IpAddr;
+
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -49,12 +51,17 @@ pub struct BackedUpNode {
     pub control_plane: bool,
 }
 
+/// The most that are recorded of a node: two families, twice.
+const ADDRESSES: usize = 4;
+
 impl BackedUpCluster {
     /// Of a cluster that runs.
     pub fn of(running: &ClusterFacts) -> Self {
+        // A node says its addresses itself: what is none, and more than any has, would make the header longer than one that is read.
+        let is_address = |text: &&String| text.parse::<IpAddr>().is_ok();
         let node = |node: &NodeFacts| BackedUpNode {
             name: node.name.clone(),
-            addresses: node.addresses.clone(),
+            addresses: node.addresses.iter().filter(is_address).take(ADDRESSES).cloned().collect(),
             control_plane: node.roles.iter().any(|role| role == "control-plane"),
         };
         Self {
@@ -164,9 +171,7 @@ pub fn is_plain(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use super::{compared, is_plain};
+    use super::*;
 
     #[test]
     fn of_what_was_applied_a_backup_names_the_network_and_the_add_ons_alone() {
@@ -175,6 +180,16 @@ mod tests {
         ]}});
         let addons = json!([{"name": "web", "type": "helm", "namespace": "apps"}, {"name": "site", "type": "yaml"}]);
         assert_eq!(compared(&applied), json!({"spec": {"network": {"plugin": "calico"}, "addons": addons}}));
+    }
+
+    #[test]
+    fn a_node_that_says_it_has_thousands_of_addresses_has_four() {
+        let addresses: Vec<String> = (0..20_000).map(|at| format!("2001:db8::{:x}:{:x}", at >> 8, at & 255)).collect();
+        let texts = ["an address", ""].map(str::to_owned);
+        let node =
+            NodeFacts { addresses: texts.into_iter().chain(addresses.clone()).collect(), ..NodeFacts::default() };
+        let had = BackedUpCluster::of(&ClusterFacts { nodes: vec![node], ..ClusterFacts::default() });
+        assert_eq!(had.nodes[0].addresses, addresses[..4]);
     }
 
     #[test]

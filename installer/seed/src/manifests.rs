@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use kubexm_spec::Digest;
+use kubexm_spec::{Digest, json as json_text};
 use kubexm_transport::Repository;
 use kubexm_transport::oci::referrers_tag;
 use serde_json::{Value, json};
@@ -72,6 +72,9 @@ async fn repository(
     Ok(())
 }
 
+/// What a list of referrers may take as memory, in bytes: everybody who may push can add to one.
+const LIST_MEMORY: usize = 64 << 20;
+
 /// The list for the tag of the referrers tag schema (distribution-spec 1.1, "Pushing Manifests with Subject") with `added` in it;
 /// nothing when it has them. What others have put into it is kept.
 fn listed(
@@ -84,6 +87,7 @@ fn listed(
         problem: "is not an index".to_owned(),
     };
     let mut list: Value = match known {
+        Some(bytes) if json_text::memory_of(bytes) > LIST_MEMORY => return Err(wrong()),
         Some(bytes) => serde_json::from_slice(bytes).map_err(|_| wrong())?,
         None => json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [] }),
     };

@@ -100,7 +100,15 @@ impl Session<'_> {
         fleet.close().await;
         let (folder, about) = made?;
         let removed = match options.keep {
-            Some(keep) => retain(&options.to, (&folder, &about), keep, self.events)?,
+            Some(keep) => {
+                let identity = self.home.operator(self.credentials)?;
+                let operators: Vec<String> = about.recipients.iter().map(|one| one.key.clone()).collect();
+                let is_known = |folder: &Path, header: &BackupHeader| {
+                    header.open(folder, &identity)?;
+                    header.authenticate(folder, &identity, &operators)
+                };
+                retain(&options.to, (&folder, &about), (keep, &is_known), self.events)?
+            }
             None => Vec::new(),
         };
         Ok(BackedUp { folder, about, removed })
@@ -202,6 +210,10 @@ impl Session<'_> {
         let header = BackupHeader::seal(about, &key, &self.home.operator(self.credentials)?)?;
         files::write_private(&partial.folder.join(HEADER), header.to_json()?.as_bytes())?;
         // What is in the folder is read back before it has its name.
+        if BackupHeader::read(&partial.folder)? != header {
+            let text = format!("its {HEADER} does not say what was written to it; run again");
+            return Err(BackupError::CannotMake(text).into());
+        }
         verify_archive(&partial.folder, &header.about)?;
         verify_contents(&partial.folder, &header.about, &key)?;
         Ok((partial.finish()?, header.about))
@@ -333,12 +345,15 @@ impl Drop for Partial {
     }
 }
 
+/// Fails for a backup that this home cannot open, or that nobody who is trusted has made.
+type IsKnown<'a> = &'a dyn Fn(&Path, &BackupHeader) -> Result<(), BackupError>;
+
 /// Removes the older backups of this cluster. The one that was just made is kept whatever the clock says, and so is one that claims to
-/// be newer. What is not a whole backup is left alone, and does not count.
+/// be newer. What is not a whole backup is left alone, and does not count; nor does one of a stranger, for which another would go.
 fn retain(
     to: &Path,
     (made, newest): (&Path, &BackupAbout),
-    keep: usize,
+    (keep, is_known): (usize, IsKnown<'_>),
     events: &dyn EventSink,
 ) -> Result<Vec<PathBuf>, SessionError> {
     let entries = fs::read_dir(to).map_err(|error| SessionError::disk("list", to, &error))?;
@@ -348,9 +363,19 @@ fn retain(
         // No link: what it points at is somebody else's.
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.path() != made)
         .filter_map(|entry| {
-            let about = BackupHeader::read(&entry.path()).ok()?.about;
+            let header = BackupHeader::read(&entry.path()).ok()?;
+            let about = &header.about;
             let size = fs::symlink_metadata(entry.path().join(ARCHIVE)).ok()?.len();
-            (about.cluster_id == newest.cluster_id && size == about.archive.size).then(|| (about.created, entry.path()))
+            if about.cluster_id != newest.cluster_id || size != about.archive.size {
+                return None;
+            }
+            match is_known(&entry.path(), &header) {
+                Ok(()) => Some((about.created, entry.path())),
+                Err(error) => {
+                    events::warning(events, format!("it stays, and does not count: {error}"));
+                    None
+                }
+            }
         })
         .collect();
     all.sort();
@@ -432,7 +457,8 @@ mod tests {
         fs::create_dir(to.join("photos")).unwrap();
         fs::write(to.join("photos").join(HEADER), "{}").unwrap();
         fs::write(to.join("notes"), "mine").unwrap();
-        let retain = |keep| retain(to, (&to.join("red-3"), &about(1, 30)), keep, &Silent).unwrap();
+        let anybody: IsKnown<'_> = &|_, _| Ok(());
+        let retain = |keep| retain(to, (&to.join("red-3"), &about(1, 30)), (keep, anybody), &Silent).unwrap();
         assert_eq!(retain(5), Vec::<PathBuf>::new());
         assert_eq!(retain(1), [to.join("red-1"), to.join("red-2")]);
         assert_eq!(names(to), ["notes", "photos", "red-0", "red-3"]);
@@ -450,13 +476,31 @@ mod tests {
         std::os::unix::fs::symlink(elsewhere.path().join("red-0"), to.join("red-0")).unwrap();
         fs::write(to.join("red-2").join(ARCHIVE), "cut").unwrap();
         // Made with a clock that went back.
-        let retain = |keep| retain(to, (&to.join("red-1"), &about(1, 10)), keep, &Silent).unwrap();
+        let anybody: IsKnown<'_> = &|_, _| Ok(());
+        let retain = |keep| retain(to, (&to.join("red-1"), &about(1, 10)), (keep, anybody), &Silent).unwrap();
         assert_eq!(retain(1), Vec::<PathBuf>::new());
-        let retain = |keep| super::retain(to, (&to.join("red-3"), &about(1, 30)), keep, &Silent).unwrap();
+        let retain = |keep| super::retain(to, (&to.join("red-3"), &about(1, 30)), (keep, anybody), &Silent).unwrap();
         assert_eq!(retain(2), Vec::<PathBuf>::new());
         assert_eq!(retain(1), [to.join("red-1")]);
         assert_eq!(names(to), ["red-0", "red-2", "red-3", "red-4"]);
         assert!(elsewhere.path().join("red-0").join(ARCHIVE).is_file());
+    }
+
+    #[test]
+    fn backups_of_strangers_stay_and_do_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path();
+        for (name, created) in [("red-1", 10), ("red-2", 20), ("red-3", 30)] {
+            backup(to, name, about(1, created));
+        }
+        let is_known: IsKnown<'_> = &|folder, _| match folder.ends_with("red-2") {
+            true => Err(BackupError::CannotMake("a stranger made it".to_owned())),
+            false => Ok(()),
+        };
+        let removed = retain(to, (&to.join("red-3"), &about(1, 30)), (2, is_known), &Silent).unwrap();
+        assert_eq!((removed, names(to)), (Vec::new(), ["red-1", "red-2", "red-3"].map(str::to_owned).to_vec()));
+        let removed = retain(to, (&to.join("red-3"), &about(1, 30)), (1, is_known), &Silent).unwrap();
+        assert_eq!(removed, [to.join("red-1")]);
     }
 
     #[test]

@@ -12,6 +12,8 @@ use crate::samples::Sample;
 /// Hosts on which a plan can be executed, as often as wanted.
 /// Clones are the same hosts.
 pub trait Fleet: Clone + Send + Sync + 'static {
+    /// etcd has data that can be backed up.
+    const HAS_DATA: bool = false;
     /// Hosts of a sample before anything was done. A registry that is not of the plan has the images of this one.
     fn fresh(sample: &Sample, plan: &CheckedPlan) -> Self;
     /// A registry that is not of the plan has its images, too.

@@ -158,22 +158,20 @@ pub(super) async fn prune_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<C
     lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
 }
 
-/// The archive of a backup that the first control plane makes, where it can; its key is beside the controller's certificates.
+/// The archive of a backup that the first control plane makes, where there is data; its key is beside the controller's certificates.
 pub(super) async fn backup_of<F: Fleet>(sample: &Sample, fleet: &F, setting: &Setting) -> Result<Vec<u8>, String> {
     let (cluster, links, key) = (sample.cluster(), fleet.links(), BackupKey::generate());
     std::fs::write(setting.pki.path().join(BACKUP_KEY), &*key.secret()).map_err(said)?;
+    if !F::HAS_DATA {
+        return Ok(b"an archive".to_vec());
+    }
     let first = cluster.first_control_plane().and_then(|host| links.get(&host.name)).ok_or("no control plane")?;
     let (name, recipient) = ("law".to_owned(), key.recipient());
-    match first.backup(&BackupAsk::Make { name: name.clone(), recipient }).await {
-        Ok(_) => {
-            let answer = first.backup(&BackupAsk::Read { name: name.clone(), offset: 0 }).await.map_err(said)?;
-            let BackupAnswer::Bytes { bytes } = answer else { return Err(format!("{answer:?}")) };
-            first.backup(&BackupAsk::Forget { name }).await.map_err(said)?;
-            Ok(bytes)
-        }
-        // The simulated fleet has no data.
-        Err(_) => Ok(b"an archive".to_vec()),
-    }
+    first.backup(&BackupAsk::Make { name: name.clone(), recipient }).await.map_err(said)?;
+    let answer = first.backup(&BackupAsk::Read { name: name.clone(), offset: 0 }).await.map_err(said)?;
+    let BackupAnswer::Bytes { bytes } = answer else { return Err(format!("{answer:?}")) };
+    first.backup(&BackupAsk::Forget { name }).await.map_err(said)?;
+    Ok(bytes)
 }
 
 /// Of such a backup.
@@ -182,6 +180,8 @@ pub(super) async fn restore_plan<F: Fleet>(
     fleet: &F,
     setting: &Setting,
 ) -> Result<(CheckedPlan, SyntheticBundle), String> {
+    // Before this one's links, as above.
+    let archive = backup_of(sample, fleet, setting).await?;
     let (cluster, links) = (sample.cluster(), fleet.links());
     let mut facts = BTreeMap::new();
     for name in sample.hosts() {
@@ -195,7 +195,6 @@ pub(super) async fn restore_plan<F: Fleet>(
         let here = Facts { kubeadm_config_text, ..here };
         facts.insert(name, here);
     }
-    let archive = backup_of(sample, fleet, setting).await?;
     let mut bundle = (*setting.bundle).clone();
     let described = Archive { sha256: kubexm_spec::Digest::of(&archive), size: archive.len() as u64 };
     bundle.blobs.insert(described.sha256, archive);

@@ -5,6 +5,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kubexm_engine::sim::{Invariant, Snapshot};
 use kubexm_engine::{Links, LocalLink};
@@ -21,6 +22,10 @@ use super::case::CLUSTER;
 use super::{Fleet, foreign, scratch};
 use crate::samples::Sample;
 use crate::tree;
+
+/// How long the last op of an earlier link may need. A test that holds links while it opens others waits for itself: it
+/// fails soon, and not after everybody's time is up.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Our own folders, which come with the ledger and go with it; and what the fake has read of unit files.
 const LEFT_OUT: [&str; 7] = [
@@ -104,6 +109,8 @@ impl Rooted {
 
 #[expect(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
 impl Fleet for Rooted {
+    const HAS_DATA: bool = true;
+
     fn fresh(sample: &Sample, plan: &CheckedPlan) -> Self {
         let fleet = Self::of(sample.hosts().into_iter().chain([CONTROLLER.to_owned()]).collect());
         let facts = sample.facts();
@@ -161,7 +168,7 @@ impl Fleet for Rooted {
     fn links(&self) -> Links {
         let link = |host: &String| {
             let machine = self.machine(host).with_faults(self.faults.clone());
-            (host.clone(), Arc::new(LocalLink::new(host.clone(), machine)) as _)
+            (host.clone(), Arc::new(LocalLink::new(host.clone(), machine).with_patience(PATIENCE)) as _)
         };
         self.hosts.iter().map(link).collect()
     }

@@ -1,6 +1,7 @@
 //! Registry → the same file. Blobs go through the store, so that a pull that was stopped continues, and what a build or an
 //! earlier pull brought is not fetched again.
 
+use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -181,7 +182,22 @@ async fn signatures(
             Err(error) => return Err(error),
         }
     }
+    let twice = of_one_key(&rooms);
+    if twice > 0 {
+        warn(format!(
+            "{twice} signatures are of a key that signed again, or somebody made them up: the one that is listed last is taken, unchecked; if \
+             it does not hold, use NAME.sig of whoever built the bundle"
+        ));
+    }
     Ok(together(rooms))
+}
+
+/// How many signatures are of a key of which there is another one.
+fn of_one_key(rooms: &[Vec<Signature>]) -> usize {
+    let all: HashSet<(&str, &str)> =
+        rooms.iter().flatten().map(|one| (one.key_id.as_str(), one.sig.as_str())).collect();
+    let keys: HashSet<&str> = all.iter().map(|(key, _)| *key).collect();
+    all.len() - keys.len()
 }
 
 /// The room that was listed last, as it is; then signatures by keys that only the others have, as far as they fit. Whoever
@@ -262,6 +278,7 @@ mod tests {
     fn the_newest_signatures_are_kept_and_older_ones_add_only_missing_keys() {
         let [a, again, b, c] = [("a", "1"), ("a", "2"), ("b", "1"), ("c", "1")].map(|(key, sig)| signature(key, sig));
         let rooms = vec![vec![a.clone()], vec![c.clone()], vec![again.clone(), b.clone()]];
+        assert_eq!(of_one_key(&rooms), 1);
         assert_eq!(together(rooms), [again, b, c]);
         assert_eq!(together(vec![vec![a.clone()], vec![]]), [a]);
     }

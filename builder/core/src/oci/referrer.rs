@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use kubexm_archive::members;
-use kubexm_spec::Digest;
+use kubexm_spec::{Digest, json as json_text};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -17,6 +17,8 @@ const SIGNATURE_LAYER: &str = "application/vnd.kubexm.signature.v1+json";
 pub const SBOM_TYPE: &str = "application/vnd.cyclonedx+json";
 /// Media type of an index, which a list of referrers is.
 pub const IMAGE_INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// What a list may take as memory, in bytes: everybody who may push can add to one.
+const LIST_MEMORY: usize = 64 << 20;
 /// More referrers of one kind than this are not looked at.
 pub const LOOKS: usize = 32;
 
@@ -127,7 +129,9 @@ pub fn looked_at(mut listed: Vec<Digest>, ordered: bool) -> (Vec<Digest>, usize)
 pub fn with(index: Option<&[u8]>, added: &[(&Referrer, Subject)]) -> Result<Option<Vec<u8>>, ArtifactError> {
     let broken = |problem: &str| ArtifactError::Broken(format!("its list of referrers {problem}"));
     let mut list: Value = match index {
-        Some(bytes) if bytes.len() > MANIFEST_LIMIT => return Err(broken("is too long")),
+        Some(bytes) if bytes.len() > MANIFEST_LIMIT || json_text::memory_of(bytes) > LIST_MEMORY => {
+            return Err(broken("is too long"));
+        }
         Some(bytes) => serde_json::from_slice(bytes).map_err(|_| broken("is not an index"))?,
         None => json!({ "manifests": [], "mediaType": IMAGE_INDEX, "schemaVersion": 2 }),
     };

@@ -17,6 +17,8 @@ use crate::{Store, TransportError};
 const ENDS: [&str; 3] = ["sig", "att", "sbom"];
 /// The most that are taken for one image: everyone with push access may attach.
 const MOST: usize = 64;
+/// In bytes, of all blobs of one of them: a bill of materials of a large image has some ten MiB.
+const LARGEST: u64 = 256 << 20;
 
 /// One thing that is attached to an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,7 +178,7 @@ pub(super) fn listed(page: &[u8]) -> Vec<Digest> {
     entries.filter_map(|entry| entry.digest.parse().ok()).take(MOST).collect()
 }
 
-/// None of what is no manifest with layers (an index of referrers, say): it cannot be carried as one.
+/// None of what is no manifest with layers (an index of referrers, say), which cannot be carried as one, nor of what is far too large.
 pub(super) fn read(subject: Digest, tag: Option<String>, bytes: Vec<u8>) -> Option<Attached> {
     let Ok(Parsed::Manifest { media_type, config, layers }) = image::parse(&bytes) else {
         tracing::warn!(%subject, "something attached is not a manifest and is left out");
@@ -186,6 +188,11 @@ pub(super) fn read(subject: Digest, tag: Option<String>, bytes: Vec<u8>) -> Opti
     let mut blobs: Vec<Descriptor> = std::iter::once(config).chain(layers).collect();
     blobs.sort();
     blobs.dedup_by_key(|blob| blob.digest);
+    let size = blobs.iter().fold(0_u64, |sum, blob| sum.saturating_add(blob.size));
+    if size > LARGEST {
+        tracing::warn!(%subject, size, "something attached is larger than a signature or a list can be, and is left out");
+        return None;
+    }
     Some(Attached { subject, tag, manifest: RawManifest { descriptor, bytes }, blobs })
 }
 

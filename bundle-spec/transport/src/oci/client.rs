@@ -20,6 +20,9 @@ use crate::http::{HttpClient, read_small};
 use crate::schedule::RetryPolicy;
 use crate::{Progress, Store, TransportError, Want, transfer};
 
+/// No layer is as large: 64 GiB.
+const LARGEST_BLOB: u64 = 64 << 30;
+
 /// Registries over the network. Cheap to clone; clones share logins, connections and limits.
 #[derive(Clone)]
 pub struct OciRegistry {
@@ -218,6 +221,11 @@ impl OciRegistry {
         store: &Store,
         progress: &Progress<'_>,
     ) -> Result<(), TransportError> {
+        if blob.size > LARGEST_BLOB {
+            let problem = format!("{} has {} bytes, more than any layer", blob.digest, blob.size);
+            let reference = candidates.first().map(ImageCandidate::place).unwrap_or_default();
+            return Err(TransportError::Image { reference, problem });
+        }
         // A layer is an archive; a config is JSON and may come as such.
         let refuse_html = blob.media_type.contains("tar");
         let want = Want { digest: Some(blob.digest), size: Some(blob.size), refuse_html, ..Want::default() };

@@ -1,6 +1,8 @@
 //! From what a name points at, through indexes, to one platform's manifest and its config. The same for a registry and
 //! for a folder; every step is checked against the digest and size that the step before named.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use kubexm_spec::lock::Descriptor;
 use kubexm_spec::{Digest, Platform};
@@ -49,10 +51,12 @@ pub(crate) async fn resolve(
         Parsed::Index { entries, .. } => (entries, target_bytes),
     };
     let mut offered = vec![image::offered(&entries)];
-    let mut open: Vec<(Descriptor, Vec<RawManifest>)> = Vec::new();
-    let push = |open: &mut Vec<_>, entries: &[image::Entry], above: &[RawManifest]| {
-        // Last in, first out: the likeliest entry is looked at first.
-        open.extend(image::choose(entries, platform).into_iter().rev().map(|descriptor| (descriptor, above.to_vec())));
+    let mut open: Vec<(Descriptor, Vec<Arc<RawManifest>>)> = Vec::new();
+    let push = |open: &mut Vec<_>, entries: &[image::Entry], above: &[Arc<RawManifest>]| {
+        // Last in, first out: the likeliest entry is looked at first. No more than can be looked at: each has a list of its own of
+        // what is above it.
+        let likeliest: Vec<Descriptor> = image::choose(entries, platform).into_iter().take(LOOKS + 1).collect();
+        open.extend(likeliest.into_iter().rev().map(|descriptor| (descriptor, above.to_vec())));
     };
     push(&mut open, &entries, &[]);
     let mut looks = 0;
@@ -68,11 +72,12 @@ pub(crate) async fn resolve(
         let raw = RawManifest { descriptor: Descriptor { media_type, ..descriptor }, bytes };
         match parsed {
             Parsed::Manifest { config, layers, .. } => {
-                return finish(content, target, target_bytes, above, (raw, config, layers), platform).await;
+                let nested = above.into_iter().map(Arc::unwrap_or_clone).collect();
+                return finish(content, target, target_bytes, nested, (raw, config, layers), platform).await;
             }
             Parsed::Index { entries, .. } => {
                 offered.push(image::offered(&entries));
-                above.push(raw);
+                above.push(Arc::new(raw));
                 push(&mut open, &entries, &above);
             }
         }

@@ -150,6 +150,19 @@ async fn a_nested_index_is_walked_and_its_middle_is_kept() {
     assert!(store.contains(&inner.digest));
 }
 
+/// Each entry would have a copy of the indexes above it: 28,000 of 4 MiB.
+#[tokio::test]
+async fn an_index_that_names_others_without_end_ends_after_some_looks() {
+    let maker = Maker::new();
+    let none = Descriptor { media_type: INDEX.to_owned(), digest: Digest::of("none"), size: 1 };
+    let inner = maker.index(INDEX, &vec![(None, none); 28_000]);
+    let outer = maker.index(INDEX, &[(None, inner)]);
+    maker.finish(&[("one", &outer)]);
+    let layout = Layout::open(maker.path()).unwrap();
+    let error = layout.resolve(Some("one"), None, Platform::LINUX_AMD64).await.unwrap_err();
+    assert!(error.to_string().contains("blobs/sha256"), "{error}");
+}
+
 /// What must be refused, and the words that say why.
 #[tokio::test]
 async fn images_that_cannot_be_carried_are_refused_with_the_reason() {

@@ -49,7 +49,7 @@ pub fn run(args: &ChangeArgs, aside: AsideArgs, backup: &Backup<'_>, display: &D
     let opened = session.open(&bundle)?.setting_aside(aside.set_aside).without_fan_out(args.failure.no_fan_out);
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
-    let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
+    let access = Access::obtain_with_backup(&session, opened.cluster(), (&bundle.trust, &hosts), backup.folder)?;
     let wanted = session.from_backup(opened.verify(&session)?, backup.folder, backup.allow_unauthenticated)?;
     let options = args.failure.options(&commands);
     let ended = shell.wait(async {

@@ -85,7 +85,10 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
     let commands = Commands(args);
     let source = session.cluster(&cluster)?;
-    let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
+    let access = match &args.roll_back {
+        Some(_) => Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?,
+        None => Access::obtain_with_backup(&session, source.cluster(), (&cluster.trust, &hosts), &args.backup)?,
+    };
     let options = RunOptions::strict(args.on_failure.into(), &commands);
     let ended = match &args.roll_back {
         Some(run) => {

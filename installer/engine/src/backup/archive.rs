@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::Path;
 
+use kubexm_ops::age_file;
 use kubexm_plan::backup::SNAPSHOT_MEMBER;
 use kubexm_spec::digest::Hasher;
 use zeroize::Zeroizing;
@@ -46,7 +47,7 @@ pub fn verify_archive(folder: &Path, about: &BackupAbout) -> Result<(), BackupEr
 /// the names of the other files.
 ///
 /// # Errors
-/// It cannot be decrypted, or has no whole snapshot.
+/// It cannot be decrypted, is not the one of the header, or has no whole snapshot.
 pub fn verify_contents(folder: &Path, about: &BackupAbout, key: &BackupKey) -> Result<Vec<String>, BackupError> {
     read_contents(folder, about, key, &|_| false).map(|contents| contents.names)
 }
@@ -73,7 +74,9 @@ pub fn read_contents(
     let path = folder.join(ARCHIVE);
     let damaged = |reason: String| BackupError::Damaged { path: shown(&path), reason };
     let file = File::open(&path).map_err(disk("read", &path))?;
-    let decryptor = age::Decryptor::new(BufReader::new(file)).map_err(|error| damaged(error.to_string()))?;
+    // What is used must be what was compared, whoever has changed the file since.
+    let mut file = Hashed { file, hasher: Hasher::default(), count: 0 };
+    let decryptor = age_file::decryptor(&mut file).map_err(|error| damaged(error.to_string()))?;
     let reader = decryptor
         .decrypt(std::iter::once(key.identity() as &dyn age::Identity))
         .map_err(|error| damaged(format!("it cannot be decrypted: {error}")))?;
@@ -113,10 +116,30 @@ pub fn read_contents(
     }
     // The rest of the stream, whose end age authenticates.
     each(&mut tar.into_inner(), |_| {}).map_err(broken)?;
+    each(&mut file, |_| {}).map_err(disk("read", &path))?;
+    if file.count != about.archive.size || file.hasher.finish() != about.archive.sha256 {
+        return Err(damaged("it was changed while it was read".to_owned()));
+    }
     match snapshot {
         Some(true) => Ok(contents),
         Some(false) => Err(damaged("the snapshot of etcd in it does not match its own checksum".to_owned())),
         None => Err(damaged("it has no snapshot of etcd".to_owned())),
+    }
+}
+
+/// What was read of a file.
+struct Hashed {
+    file: File,
+    hasher: Hasher,
+    count: u64,
+}
+
+impl Read for Hashed {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.hasher.update(&buffer[..count]);
+        self.count += count as u64;
+        Ok(count)
     }
 }
 

@@ -8,8 +8,11 @@ use std::str::FromStr;
 use age::armor::{ArmoredReader, ArmoredWriter, Format};
 use age::secrecy::ExposeSecret as _;
 use age::x25519;
+use kubexm_ops::age_file;
 use kubexm_plan::backup::{Archive, BackedUpCluster, SnapshotFacts};
 use kubexm_plan::{ClusterId, Recipient};
+use kubexm_spec::{json, one_line};
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -17,8 +20,23 @@ use super::error::{BackupError, HEADER, SCHEMA, disk, shown};
 use crate::operator::OperatorIdentity;
 use crate::sender::{Sealed, Sender};
 
-/// Longer than any header.
-const HEADER_LIMIT: u64 = 1 << 20;
+/// Longer than any header, in bytes: five thousand nodes have some 2 MiB, twice.
+const HEADER_LIMIT: u64 = 16 << 20;
+/// What it may take as memory.
+const MEMORY_LIMIT: usize = 512 << 20;
+
+/// In bytes, of what a header says that is shown before anybody is known to have made it.
+const LONGEST_LINE: usize = 1000;
+
+/// A file, without waiting for one that is none: a pipe has no end.
+fn regular(path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a file")),
+    }
+}
 
 /// What a backup is. Not secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,9 +158,13 @@ impl BackupHeader {
         }
         let path = folder.join(HEADER);
         let not_there = |reason: String| BackupError::NotThere { path: shown(folder), reason };
-        let file = File::open(&path).map_err(|error| not_there(format!("{HEADER}: {error}")))?;
+        let file = regular(&path).map_err(|error| not_there(format!("{HEADER}: {error}")))?;
         let mut text = Vec::new();
-        file.take(HEADER_LIMIT).read_to_end(&mut text).map_err(disk("read", &path))?;
+        file.take(HEADER_LIMIT + 1).read_to_end(&mut text).map_err(disk("read", &path))?;
+        if text.len() as u64 > HEADER_LIMIT || json::memory_of(&text) > MEMORY_LIMIT {
+            let reason = format!("it is longer than a header of {} MiB", HEADER_LIMIT >> 20);
+            return Err(BackupError::Damaged { path: shown(&path), reason });
+        }
         let damaged = |error: serde_json::Error| BackupError::Damaged { path: shown(&path), reason: error.to_string() };
         let Schema { schema } = serde_json::from_slice(&text).map_err(damaged)?;
         if schema != SCHEMA {
@@ -160,13 +182,11 @@ impl BackupHeader {
         let path = || shown(&folder.join(HEADER));
         let damaged = |error: &dyn std::fmt::Display| BackupError::Damaged { path: path(), reason: error.to_string() };
         let decryptor =
-            age::Decryptor::new(ArmoredReader::new(self.sealed.as_bytes())).map_err(|error| damaged(&error))?;
+            age_file::decryptor(ArmoredReader::new(self.sealed.as_bytes())).map_err(|error| damaged(&error))?;
         let mut reader = decryptor.decrypt(identity.all()).map_err(|error| match error {
-            age::DecryptError::NoMatchingKeys => BackupError::ForOthers {
-                path: shown(folder),
-                for_whom: self.about.recipients.iter().map(Recipient::to_string).collect::<Vec<_>>().join(", "),
-                own: identity.recipient(),
-            },
+            age::DecryptError::NoMatchingKeys => {
+                BackupError::ForOthers { path: shown(folder), for_whom: self.for_whom(), own: identity.recipient() }
+            }
             error => damaged(&error),
         })?;
         let mut plain = Zeroizing::new(Vec::new());
@@ -178,6 +198,17 @@ impl BackupHeader {
             return Err(BackupError::Changed { path: path() });
         }
         x25519::Identity::from_str(&key).map(BackupKey).map_err(|_| damaged(&"its key is none"))
+    }
+
+    /// For whom it says it is, in one line that is not longer than one is read.
+    fn for_whom(&self) -> String {
+        let all = self.about.recipients.iter().map(Recipient::to_string).collect::<Vec<_>>().join(", ");
+        let mut line = one_line(&all);
+        if line.len() > LONGEST_LINE {
+            line.truncate(line.floor_char_boundary(LONGEST_LINE));
+            line.push_str(" ...");
+        }
+        line
     }
 
     /// Refuses a backup that nobody who is trusted has made: anybody who knows the public keys of its recipients can seal one.

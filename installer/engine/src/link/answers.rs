@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kubexm_plan::depot::DepotContent;
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
-use kubexm_plan::{ClusterFacts, ObservedState, SlotProvider, Step, StepDrift, StepId, Survey, mesh};
+use kubexm_plan::{
+    ClusterFacts, Facts, ObservedState, ProbeAnswer, SlotProvider, Step, StepDrift, StepId, Survey, mesh,
+};
 
 use super::LinkError;
 
@@ -98,7 +100,20 @@ pub(crate) fn log(text: String) -> String {
     }
 }
 
-/// An op's error.
+/// What is sealed on a host is opened: an agent of ours sends no more of it than it can have.
+pub(crate) fn sealed(host: &str, text: Option<&str>) -> Result<(), LinkError> {
+    match text.is_some_and(|text| text.len() > Facts::SEALED_MOST) {
+        true => Err(untrusted(host, "its sealed authorities are longer than any".to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// What a probe saw, which is shown while it waits, and is its step's error in the end.
+pub(crate) fn probed(answer: ProbeAnswer) -> ProbeAnswer {
+    ProbeAnswer { seen: error(answer.seen), ..answer }
+}
+
+/// An op's error, or another text of a host about a failure.
 pub(crate) fn error(mut text: String) -> String {
     cut(&mut text, LONGEST_ERROR);
     text
@@ -311,6 +326,14 @@ mod tests {
             assert!(error.starts_with("a: ") && !error.contains('\u{1b}'), "{error}");
         }
         assert!(surveyed("a", &[], survey(&["a/os.swap"])).is_err(), "it was asked about nothing");
+    }
+
+    #[test]
+    fn what_a_probe_saw_and_what_is_sealed_have_an_end() {
+        let seen = probed(ProbeAnswer { holds: false, seen: "x".repeat(1 << 20) }).seen;
+        assert!(seen.len() < LONGEST_ERROR + 100, "{}", seen.len());
+        assert!(sealed("a", Some(&"x".repeat(Facts::SEALED_MOST))).is_ok() && sealed("a", None).is_ok());
+        assert!(sealed("a", Some(&"x".repeat(Facts::SEALED_MOST + 1))).is_err());
     }
 
     #[test]

@@ -210,6 +210,26 @@ fn what_the_header_says_cannot_be_changed() {
 }
 
 #[test]
+fn an_archive_that_was_changed_after_it_was_compared_is_refused() {
+    let (folder, other, homes) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let alice = identity(homes.path(), "alice");
+    let header = backup(folder.path(), &[&alice], &snapshot());
+    verify_archive(folder.path(), &header.about).unwrap();
+    let key = header.open(folder.path(), &alice).unwrap();
+    // Whoever knows the archive's public key writes one that is decrypted, too.
+    let theirs = backup(other.path(), &[&alice], &snapshot());
+    let bytes = std::fs::read(other.path().join(ARCHIVE)).unwrap();
+    let secret = theirs.open(other.path(), &alice).unwrap().secret();
+    let theirs: age::x25519::Identity = std::str::from_utf8(&secret).unwrap().parse().unwrap();
+    let plain = age::decrypt(&theirs, &bytes).unwrap();
+    let recipient: age::x25519::Recipient = key.recipient().parse().unwrap();
+    std::fs::write(folder.path().join(ARCHIVE), age::encrypt(&recipient, &plain).unwrap()).unwrap();
+    let error = verify_contents(folder.path(), &header.about, &key).unwrap_err();
+    assert!(error.to_string().contains("changed while it was read"), "{error}");
+}
+
+#[test]
 fn a_snapshot_that_was_damaged_before_it_was_encrypted_is_found() {
     let homes = tempfile::tempdir().unwrap();
     let alice = identity(homes.path(), "alice");

@@ -10,10 +10,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use zeroize::Zeroizing;
 
+use super::limited::Limited;
 use crate::OpError;
 use crate::system::{Head, HttpsRequest, HttpsServer};
 
+/// For each read and write, and for the whole of a connection: hundreds of questions, or a long answer.
 const LIMIT: Duration = Duration::from_secs(10);
+const WHOLE: Duration = Duration::from_secs(600);
 /// The most addresses of a name that are tried, and the least time for each.
 const MOST_ADDRESSES: usize = 9;
 const SHORTEST: Duration = Duration::from_secs(2);
@@ -168,7 +171,7 @@ impl<'a> Address<'a> {
     }
 }
 
-type Stream = StreamOwned<ClientConnection, TcpStream>;
+type Stream = StreamOwned<ClientConnection, Limited>;
 
 fn connect(url: &str, at: &Address<'_>, ca: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<Stream, OpError> {
     let bad = |what: &dyn std::fmt::Display| OpError::other(format!("{url}: {what}"));
@@ -193,8 +196,7 @@ fn connect(url: &str, at: &Address<'_>, ca: &[u8], identity: Option<(&[u8], &[u8
     let connection = ClientConnection::new(Arc::new(config), name).map_err(|e| bad(&e))?;
     let addresses = (at.host, at.port).to_socket_addrs().map_err(|e| bad(&e))?;
     let socket = connected(addresses).map_err(|e| bad(&e))?;
-    socket.set_read_timeout(Some(LIMIT)).and_then(|()| socket.set_write_timeout(Some(LIMIT))).map_err(|e| bad(&e))?;
-    Ok(StreamOwned::new(connection, socket))
+    Ok(StreamOwned::new(connection, Limited::new(socket, LIMIT, WHOLE)))
 }
 
 /// The first address that answers, in their order: the control plane's name has those of all control planes, one of which may be lost.

@@ -13,6 +13,7 @@ pub(crate) mod http;
 pub(crate) mod https;
 mod images_unused;
 mod kubeadm_upgrade;
+mod limited;
 pub(crate) mod netns;
 mod nodes;
 pub mod pod_address;

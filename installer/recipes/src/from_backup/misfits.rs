@@ -9,7 +9,7 @@ use kubexm_plan::cluster_facts::{AppliedCluster, applied};
 use kubexm_plan::kubeadm_certificates::CLUSTER_CA;
 use kubexm_plan::{BundleRecord, ClusterFacts};
 use kubexm_spec::cluster::{Cluster, EtcdKind, Keyword as _, NetworkPlugin, one_certificate};
-use kubexm_spec::{Digest, Version};
+use kubexm_spec::{Digest, Version, one_line};
 use serde_json::Value;
 
 use crate::backup_source::{API_SERVER, BackupSource, CONTROLLER_MANAGER, KUBEADM, PAIRS, missing};
@@ -77,6 +77,8 @@ pub fn compare(cx: &PlanContext<'_>, source: &BackupSource) -> Compared {
                 .to_owned(),
         ),
     }
+    // A host may have written what was compared.
+    found.problems.iter_mut().for_each(|problem| *problem = one_line(problem));
     found
 }
 

@@ -70,6 +70,7 @@ pub fn addons_apply(
         match addons::of_step(&step.id) {
             Some(addon) => wanted(addon),
             None if record::is_of(step) => true,
+            None if id == storage::FOLDER => wanted(Provisioner::OpenEbs.release()) && is_joined(cx, &step.host),
             None if id == "runtime.mirrors" => tells_nodes && is_joined(cx, &step.host),
             None if id == "kubernetes.helm" => step.host == first && needs_helm,
             None => brings_content(cx, step, id, &first, &registries),

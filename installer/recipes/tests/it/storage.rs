@@ -4,6 +4,8 @@
 
 use crate::common::{Site, text};
 use insta::{Settings, assert_snapshot};
+use std::collections::BTreeSet;
+
 use kubexm_plan::cluster_facts::{AppliedCluster, applied};
 use kubexm_plan::op::{HelmRelease, Op, ReleaseInput};
 use kubexm_plan::{ClusterFacts, Plan, Step, StepId, Undo, lint};
@@ -102,6 +104,23 @@ fn volumes_are_there_before_the_first_add_on_and_after_the_network_and_the_clust
     assert!(end.after.contains(&openebs.id) && end.after.contains(&nfs.id), "the record says what is there");
     let again = checked(Recipe::Create.plan(&site(cluster()).cx(), &running(cluster())).unwrap().0);
     assert_eq!(step(&again, "node1/storage.openebs").undo, Undo::RestoreBefore);
+}
+
+/// Everybody may write to a volume: the way to it is root's alone, on every node, before there is a volume.
+#[test]
+fn nobody_but_root_gets_into_the_folder_of_volumes() {
+    let plan = checked(Site::of(cluster()).create().unwrap());
+    for host in ["node1", "node2", "node3"] {
+        let [Op::Dir(dir)] = step(&plan, &format!("{host}/volumes.folder")).ops.as_slice() else { panic!("{host}") };
+        assert_eq!((dir.path.as_str(), dir.mode), (OpenEbs::BASE_PATH, 0o700));
+    }
+    let apply = |cluster: Cluster, names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let plan = addons_apply(&site(cluster.clone()).cx(), &running(cluster), &names).unwrap().0;
+        plan.steps.iter().filter(|step| step.id.0.ends_with("/volumes.folder")).count()
+    };
+    assert_eq!((apply(cluster(), &[]), apply(cluster(), &["openebs"]), apply(cluster(), &["web"])), (3, 3, 0));
+    assert_eq!(apply(without(|cluster| cluster.storage.open_ebs = None), &[]), 0);
 }
 
 #[test]
@@ -233,7 +252,12 @@ fn it_is_applied_and_recorded_like_an_add_on_by_its_name_too() {
     assert_eq!(storage(&all), ["openebs"]);
     let others: Vec<&str> =
         all.steps.iter().filter(|step| step.host != "node1").map(|step| step.id.0.as_str()).collect();
-    assert_eq!(others, ["node2/runtime.mirrors", "node3/runtime.mirrors"], "no image of before came from docker.io");
+    let wanted = ["node2/runtime.mirrors", "node2/volumes.folder", "node3/runtime.mirrors", "node3/volumes.folder"];
+    assert_eq!(
+        others.iter().copied().collect::<BTreeSet<_>>(),
+        BTreeSet::from(wanted),
+        "no image of before came from docker.io"
+    );
     let one = apply(&["openebs"]).unwrap();
     assert_eq!((ids(&one), storage(&one)), (vec!["storage.openebs"], vec!["nfs".to_owned(), "openebs".to_owned()]));
     assert!(one.steps.iter().any(|step| step.id.0 == "node1/kubernetes.helm"), "helm installs it");

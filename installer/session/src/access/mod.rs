@@ -49,11 +49,34 @@ impl Access {
         trust: &TrustOptions,
         hosts: &HostOptions,
     ) -> Result<Self, SessionError> {
+        Self::asked(session, file, trust, hosts, None)
+    }
+
+    /// The same for a run that gives the hosts what is in a backup.
+    ///
+    /// # Errors
+    /// As [`Self::obtain`].
+    pub fn obtain_with_backup(
+        session: &Session<'_>,
+        file: &ClusterFile,
+        (trust, hosts): (&TrustOptions, &HostOptions),
+        backup: &Path,
+    ) -> Result<Self, SessionError> {
+        Self::asked(session, file, trust, hosts, Some(backup))
+    }
+
+    fn asked(
+        session: &Session<'_>,
+        file: &ClusterFile,
+        trust: &TrustOptions,
+        hosts: &HostOptions,
+        backup: Option<&Path>,
+    ) -> Result<Self, SessionError> {
         let access = Self::to(file, session.home);
         let Origin::Unproven { bundle, provenance } = file.origin() else { return Ok(access) };
         let question = UnsignedCluster {
             bundle: format!("{} is {provenance}", escaped(&bundle.to_string_lossy())),
-            wanted: wanted::wanted(file, &access.0, hosts.accept_new_host_keys),
+            wanted: wanted::wanted(file, &access.0, hosts.accept_new_host_keys, backup),
         };
         if trust.allow_unsigned {
             let text = format!("{}. Its own cluster.yaml is used (--allow-unsigned):", question.bundle);

@@ -1,5 +1,7 @@
 //! What an unproven cluster.yaml asks for, as lines for people.
 
+use std::path::Path;
+
 use kubexm_spec::Cluster;
 use kubexm_spec::cluster::{Operator, SecretUse};
 
@@ -8,7 +10,12 @@ use crate::escaped::escaped;
 
 /// Every host, then every secret with all its recipients: one line for each secret, so that it is not overlooked among
 /// many hosts. Then for whom the cluster's own secrets are sealed.
-pub fn wanted(cluster: &Cluster, approaches: &[Approach], accepts_new_keys: bool) -> Vec<String> {
+pub fn wanted(
+    cluster: &Cluster,
+    approaches: &[Approach],
+    accepts_new_keys: bool,
+    backup: Option<&Path>,
+) -> Vec<String> {
     let mut lines = vec![format!("to connect to the hosts of cluster {}:", escaped(&cluster.name))];
     lines.extend(approaches.iter().map(|host| format!("  {}: {}", escaped(host.name()), host.route())));
     if let Some(registry) = cluster.external_registry() {
@@ -22,6 +29,13 @@ pub fn wanted(cluster: &Cluster, approaches: &[Approach], accepts_new_keys: bool
             Some((_, all)) => all.push(goes_to),
             None => secrets.push((secret, vec![goes_to])),
         }
+    }
+    if let Some(backup) = backup {
+        let secret = format!(
+            "every Secret of the cluster, and the keys of its authorities, from {}",
+            escaped(&backup.to_string_lossy())
+        );
+        secrets.push((secret, vec![format!("kept on {}", planes_with_routes(cluster, approaches).join(", "))]));
     }
     if secrets.is_empty() {
         lines.push("  no secret".to_owned());
@@ -38,6 +52,15 @@ pub fn wanted(cluster: &Cluster, approaches: &[Approach], accepts_new_keys: bool
         lines.push("any host keys they present would be accepted and recorded (--accept-new-host-keys)".to_owned());
     }
     lines
+}
+
+/// Control planes and hosts of etcd, with where they are.
+fn planes_with_routes(cluster: &Cluster, approaches: &[Approach]) -> Vec<String> {
+    let groups = &cluster.role_groups;
+    let gets_it = |host: &&Approach| {
+        [&groups.control_plane, &groups.etcd].iter().any(|of| of.iter().any(|one| one == host.name()))
+    };
+    approaches.iter().filter(gets_it).map(|host| format!("{} ({})", escaped(host.name()), host.route())).collect()
 }
 
 /// Secrets that are stored on hosts.

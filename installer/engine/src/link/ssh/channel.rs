@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use crate::link::answers;
 use crate::link::wire::{Frame, PROTOCOL, Request, RequestMessage, Response, ResponseMessage, WireError, frame};
 
 /// Interval of heartbeats; the agent gives up after [`crate::link::agent::SILENCE`].
@@ -125,7 +126,7 @@ impl AgentChannel {
     pub async fn ask(&self, ask: &Request) -> Result<Response, ChannelError> {
         let answer = self.send(ask).await?;
         match answer.await.map_err(|_| ChannelError::Lost)? {
-            Response::NotUnderstood { reason } => Err(ChannelError::NotUnderstood(reason)),
+            Response::NotUnderstood { reason } => Err(ChannelError::NotUnderstood(answers::error(reason))),
             answer => Ok(answer),
         }
     }
@@ -154,7 +155,7 @@ impl AgentChannel {
 /// An answer that does not belong to the request.
 pub fn unexpected(answer: &Response) -> ChannelError {
     match answer {
-        Response::NotUnderstood { reason } => ChannelError::NotUnderstood(reason.clone()),
+        Response::NotUnderstood { reason } => ChannelError::NotUnderstood(answers::error(reason.clone())),
         _ => ChannelError::NotUnderstood("the answer does not match the request".to_owned()),
     }
 }

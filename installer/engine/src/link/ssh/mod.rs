@@ -152,6 +152,7 @@ impl SshLink {
             match answer {
                 Ok(Response::Failed { text }) => return Err(self.failed(answers::error(text))),
                 Ok(Response::Locked { holder, finishing }) => {
+                    let holder = answers::error(holder);
                     return Err(LinkError::Locked { host: self.session.target.name.clone(), holder, finishing });
                 }
                 Ok(answer) => return Ok(answer),

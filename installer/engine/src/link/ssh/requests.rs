@@ -47,6 +47,7 @@ impl Link for SshLink {
         let answer = self.ask(&Request::Facts { host, folders }, LOOK).await?;
         let Response::Facts { mut facts } = answer else { return Err(self.misfit()) };
         facts.host.clone_from(&self.session.target.name);
+        answers::sealed(&facts.host, facts.sealed_authorities.as_deref())?;
         (facts.clock_offset_ms, facts.round_trip_ms) = self.clock().await?;
         Ok(*facts)
     }
@@ -189,7 +190,7 @@ impl Link for SshLink {
 
     async fn probe(&self, probe: &Probe) -> Result<ProbeAnswer, LinkError> {
         match self.ask(&Request::Probe { probe: probe.clone() }, LOOK).await? {
-            Response::Probed { answer } => Ok(answer),
+            Response::Probed { answer } => Ok(answers::probed(answer)),
             _ => Err(self.misfit()),
         }
     }

@@ -319,6 +319,18 @@ fn own_peers(machine: &Machine) -> Result<Vec<String>, OpError> {
     Ok(own)
 }
 
+/// What pods of etcd say of themselves: kubeadm's are one on each node, with one address. Root on a worker can make one that looks so: no
+/// more than one address is asked for it.
+fn advertised(pods: &Value) -> impl Iterator<Item = String> + '_ {
+    let of_node = |pod: &Value| {
+        let node = pod["spec"]["nodeName"].as_str()?;
+        let urls = &pod["metadata"]["annotations"]["kubeadm.kubernetes.io/etcd.advertise-client-urls"];
+        let url = urls.as_str()?.split(',').next()?.to_owned();
+        (pod["metadata"]["name"].as_str() == Some(format!("etcd-{node}").as_str())).then_some(url)
+    };
+    pods["items"].as_array().into_iter().flatten().filter_map(of_node)
+}
+
 /// Endpoints of etcd: this host, the members that the static pod was started with, and those that the API server knows.
 fn endpoints(machine: &Machine) -> Result<Vec<String>, OpError> {
     let mut found = vec![LOCAL.to_owned()];
@@ -331,10 +343,7 @@ fn endpoints(machine: &Machine) -> Result<Vec<String>, OpError> {
         if let Ok(output) = machine.try_run(&kubectl(get).within(20))
             && let Ok(pods) = serde_json::from_slice::<Value>(&output.stdout)
         {
-            let urls = pods["items"].as_array().into_iter().flatten().filter_map(|pod| {
-                pod["metadata"]["annotations"]["kubeadm.kubernetes.io/etcd.advertise-client-urls"].as_str()
-            });
-            found.extend(urls.flat_map(|urls| urls.split(',').map(str::to_owned).collect::<Vec<_>>()));
+            found.extend(advertised(&pods));
         }
     }
     let mut unique = Vec::new();
@@ -349,6 +358,24 @@ fn endpoints(machine: &Machine) -> Result<Vec<String>, OpError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_each_node_one_address_is_asked() {
+        let pod = |name: &str, node: &str, urls: &str| {
+            serde_json::json!({
+                "metadata": {"name": name, "annotations": {"kubeadm.kubernetes.io/etcd.advertise-client-urls": urls}},
+                "spec": {"nodeName": node},
+            })
+        };
+        let many: Vec<String> = (0..200).map(|at| format!("https://10.9.9.{at}:2379")).collect();
+        let pods = [
+            pod("a-etcd", "worker", "https://10.9.9.1:2379"),
+            pod("etcd-worker", "worker", &many.join(",")),
+            pod("etcd-cp1", "cp1", "https://10.0.0.1:2379"),
+        ];
+        let pods = serde_json::json!({ "items": pods });
+        assert_eq!(advertised(&pods).collect::<Vec<_>>(), ["https://10.9.9.0:2379", "https://10.0.0.1:2379"]);
+    }
 
     #[test]
     fn a_range_ends_before_the_next_prefix() {

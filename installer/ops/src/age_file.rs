@@ -1,0 +1,74 @@
+//! The beginning of an age file of others: lines up to the one with the authentication code (age-encryption.org/v1, "Header"). The crate reads
+//! a header without an end again from its beginning for each byte that comes.
+
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+
+use age::{DecryptError, Decryptor};
+
+/// In bytes: a line for a recipient has less than a hundred, and one of its body 65.
+const LONGEST_LINE: u64 = 1 << 10;
+/// In bytes: three hundred recipients have 33 KiB.
+const LONGEST: usize = 64 << 10;
+/// What the last line of a header begins with.
+const LAST: &[u8] = b"---";
+
+/// A decryptor of what is read.
+///
+/// # Errors
+/// It is no age file, or its header is longer than any.
+pub fn decryptor<R: Read>(input: R) -> Result<Decryptor<Chain<Cursor<Vec<u8>>, BufReader<R>>>, DecryptError> {
+    let mut input = BufReader::new(input);
+    let mut header = Vec::new();
+    loop {
+        let begin = header.len();
+        input.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut header)?;
+        let line = &header[begin..];
+        if line.starts_with(LAST) {
+            break;
+        }
+        if !line.ends_with(b"\n") || header.len() > LONGEST {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "its header has no end").into());
+        }
+    }
+    Decryptor::new_buffered(Cursor::new(header).chain(input))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::io::Write as _;
+    use std::str::FromStr as _;
+
+    use age::x25519;
+
+    use super::*;
+
+    #[test]
+    fn a_file_for_three_hundred_is_read_to_its_end() {
+        let own = x25519::Identity::generate();
+        let others = (1..300).map(|_| x25519::Identity::generate().to_public());
+        let all: Vec<x25519::Recipient> =
+            others.chain([x25519::Recipient::from_str(&own.to_public().to_string()).unwrap()]).collect();
+        let encryptor = age::Encryptor::with_recipients(all.iter().map(|one| one as &dyn age::Recipient)).unwrap();
+        let (mut sealed, plain) = (Vec::new(), vec![7; 200_000]);
+        let mut writer = encryptor.wrap_output(&mut sealed).unwrap();
+        writer.write_all(&plain).unwrap();
+        writer.finish().unwrap();
+        let mut found = Vec::new();
+        let opened = decryptor(sealed.as_slice()).unwrap().decrypt([&own as &dyn age::Identity].into_iter());
+        opened.unwrap().read_to_end(&mut found).unwrap();
+        assert_eq!(found, plain);
+    }
+
+    #[test]
+    fn a_header_without_an_end_is_refused_after_its_first_bytes() {
+        let first = "age-encryption.org/v1\n";
+        // A line, many lines, and bytes that never end: nothing more is read than can be a header.
+        let line = first.as_bytes().chain(io::repeat(b'a'));
+        let lines = format!("{first}{}", "-> a a\n".repeat(100_000));
+        for header in [Box::new(line) as Box<dyn Read>, Box::new(lines.as_bytes()), Box::new(&b""[..])] {
+            let Err(error) = decryptor(header) else { unreachable!("it has no end") };
+            assert!(error.to_string().contains("has no end"), "{error}");
+        }
+    }
+}
