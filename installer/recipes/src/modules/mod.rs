@@ -37,3 +37,4 @@ pub mod storage;
 pub mod time;
 pub mod timers;
 pub mod trust;
+pub mod volumes;

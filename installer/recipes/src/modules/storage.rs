@@ -3,36 +3,20 @@
 
 use kubexm_manifests::{ChartRelease, chart_storage};
 use kubexm_plan::cluster_facts::AppliedCluster;
-use kubexm_plan::op::Dir;
-use kubexm_plan::{ClusterFacts, Step, Undo};
+use kubexm_plan::{ClusterFacts, Step};
 use kubexm_spec::cluster::{Cluster, Provisioner};
 use serde_json::Value;
 
 use crate::charts;
-use crate::context::{PlanContext, PlannedHost};
+use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::release;
 use crate::phases::ControlPlane;
 
-/// The id of [`folder`] on its host.
-pub const FOLDER: &str = "volumes.folder";
-
 /// Whether a release is one of `spec.storage`.
 pub fn is_of(cluster: &Cluster, release: &ChartRelease) -> bool {
     chart_storage::of_release(cluster, &release.name).is_some()
-}
-
-/// The step of a node that makes the folder of its volumes, which only root can enter. What makes a volume gives everybody the right to
-/// write to it (upstream's `mkdir -m 0777`), and a runtime would make the folder around it with 0755.
-pub fn folder(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
-    let openebs = cx.cluster.storage.open_ebs.as_ref()?;
-    Some(
-        Step::on(node.name(), FOLDER, "Make the folder of volumes")
-            .ensure(Dir { path: openebs.base_path.clone(), mode: 0o700 })
-            .undo(Undo::RestoreBefore)
-            .build(),
-    )
 }
 
 /// The step that installs it.

@@ -10,7 +10,7 @@ use crate::balancer::kube_vip;
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{authorities, control_plane, dns, images, join, kubernetes, os, packages, route, storage, time};
+use crate::modules::{authorities, control_plane, dns, images, join, kubernetes, os, packages, route, time, volumes};
 use crate::packages::NodePackages;
 use crate::runtime;
 
@@ -73,7 +73,7 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Pre
         prepared.stored.insert(&node.host.name, packaged.fork());
         if node.in_cluster() {
             chain.then(route::step(draft, node)?);
-            chain.then(storage::folder(draft.cx, node));
+            chain.then(volumes::folder(draft.cx, node));
             let (mut runtime, mut kubelet) = (chain.fork(), chain.fork());
             host.runtime(draft, &mut runtime, registry, &serves.images)?;
             host.kubelet(draft, &mut kubelet)?;

@@ -14,7 +14,7 @@ use crate::draft::Drafted;
 use crate::error::RecipeError;
 use crate::identity::Identity;
 use crate::modules::removed_addons::{self, RemovedAddon};
-use crate::modules::{record, storage};
+use crate::modules::{record, storage, volumes};
 use crate::pipelines::{create, subset};
 
 /// Steps of registry hosts that bring the images that nodes pull. The registry's own program is not among it.
@@ -70,7 +70,7 @@ pub fn addons_apply(
         match addons::of_step(&step.id) {
             Some(addon) => wanted(addon),
             None if record::is_of(step) => true,
-            None if id == storage::FOLDER => wanted(Provisioner::OpenEbs.release()) && is_joined(cx, &step.host),
+            None if id == volumes::FOLDER => wanted(Provisioner::OpenEbs.release()) && is_joined(cx, &step.host),
             None if id == "runtime.mirrors" => tells_nodes && is_joined(cx, &step.host),
             None if id == "kubernetes.helm" => step.host == first && needs_helm,
             None => brings_content(cx, step, id, &first, &registries),
