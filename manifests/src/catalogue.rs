@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_spec::{ArtifactKey, Digest, Program, Trust};
+use kubexm_spec::{ArtifactKey, Digest, Program, Trust, json};
 use serde::{Deserialize, Serialize};
 
 use crate::component::Component;
@@ -17,6 +17,8 @@ use crate::version;
 
 pub use crate::migrate::{SCHEMA, SCHEMA_1};
 
+/// What the values of a catalogue may take as memory, in bytes: today's take some 20 MiB.
+const MEMORY_LIMIT: usize = 512 << 20;
 /// Programs of Kubernetes that every node has, whatever runs the control plane.
 const OF_NODES: [Program; 3] = [Program::Kubeadm, Program::Kubelet, Program::Kubectl];
 
@@ -140,6 +142,10 @@ impl Catalogue {
 
     /// Reads `catalogue.json`, strictly; one of [`SCHEMA_1`] as what it means today.
     pub fn from_json(bytes: &[u8]) -> Result<Self, CatalogueError> {
+        if json::memory_of(bytes) > MEMORY_LIMIT {
+            let source = serde::de::Error::custom("it has more values than any catalogue");
+            return Err(CatalogueError::Json { source });
+        }
         let value = serde_json::from_slice(bytes).map_err(|source| CatalogueError::Json { source })?;
         let value = migrate::to_current(value);
         // Before its fields: those of a later schema are not known here.

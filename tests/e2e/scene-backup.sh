@@ -28,7 +28,7 @@ check "it shows nothing" not_readable
 
 # Each kind of bad backup, before any host is changed.
 copy_of() { rm -rf "$WORK/bad" && cp -a "$first" "$WORK/bad"; }
-cut() { copy_of && truncate -s -1 "$WORK/bad/archive.age" && says 57 "was cut off" restore "$WORK/bad" -y; }
+cut_off() { copy_of && truncate -s -1 "$WORK/bad/archive.age" && says 57 "was cut off" restore "$WORK/bad" -y; }
 altered() { copy_of && printf x | dd of="$WORK/bad/archive.age" bs=1 seek=5000 conv=notrunc 2> /dev/null && says 57 "are not those that were written" restore "$WORK/bad" -y; }
 of_another() { copy_of && sed -i 's/"clusterId": ".\{8\}/"clusterId": "00000000/' "$WORK/bad/backup.json" && says 57 "somebody changed it" restore "$WORK/bad" -y; }
 for_others() {
@@ -38,7 +38,7 @@ for_others() {
   mv "$WORK/identity" "$WORK/$HOME_NAME/identity"
   return "$rc"
 }
-check "a backup that was cut off is refused" cut
+check "a backup that was cut off is refused" cut_off
 check "one that was altered" altered
 check "one whose cluster was changed" of_another
 check "one that is sealed for others" for_others

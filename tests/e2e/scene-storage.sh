@@ -73,6 +73,10 @@ listed() {
   grep -qE "$2" "$WORK/listed"
 }
 
+# Everybody may write to a volume itself.
+closed() {
+  [ "$(lab host root n1 stat -c '%a %u' "$VOLUMES")" = "700 0" ] && ! lab host root n1 setpriv --reuid 65534 --clear-groups ls "$VOLUMES" > /dev/null 2>&1
+}
 check "a folder of the system is refused for volumes" says 20 "a folder of the system or of kubexm" storage_bundle bad "{openebs: {basePath: /var/lib/kubelet/pods}}"
 check "two default classes are refused" says 20 "two default classes" storage_bundle bad "{openebs: {}, nfs: {server: 10.77.0.1, path: /srv, defaultClass: true}}"
 check "a bundle has the provisioner, and the image that only its environment names" storage_bundle one "{openebs: {basePath: $VOLUMES}}"
@@ -94,6 +98,7 @@ check "its class is the default, in the folder of cluster.yaml" class "$VOLUMES"
 check "the claim without a class is bound" claim_is Bound
 FIRST=$(volume)
 check "its data is on the host" data "$FIRST"
+check "to which nobody but root gets" closed
 # shellcheck disable=SC2016  # for the inner shell
 check "no helper pod is left" bash -c '[ "$(wc -l)" = 1 ]' < <(kubectl_on n1 -n openebs get pods --no-headers)
 # The stamp of the host still names the bundle that it was made of.

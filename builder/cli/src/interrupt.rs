@@ -8,7 +8,7 @@ use kubexm_terminal::Display;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// How long the end is told to a reader who has stopped to read.
+/// How long the end is written for a reader who has stopped to read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const TEXT: &str =
@@ -33,7 +33,7 @@ pub fn watch(display: &Arc<Display>) -> std::io::Result<()> {
             // More signals change nothing: `timeout` sends two at once.
             let telling = tokio::task::spawn_blocking(move || display.interrupt(ExitCode::Declined, TEXT));
             match tokio::time::timeout(PATIENCE, telling).await {
-                // The program has told its end already: it is over.
+                // The program has reported its end already: it is over.
                 Ok(Ok(false)) => {}
                 _ => end(),
             }

@@ -13,6 +13,38 @@ const NODES_LIMIT: usize = 500_000;
 /// The most values in one stream: all of an operator with its CRDs has some hundred thousand.
 const STREAM_NODES_LIMIT: usize = 1_000_000;
 
+/// The most bytes of texts and keys in one stream, aliases counted as what they stand for.
+const STREAM_BYTES_LIMIT: usize = 64 << 20;
+
+/// What may still be read of a stream, or of several that one document holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    documents: usize,
+    values: usize,
+    bytes: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self::of(STREAM_BYTES_LIMIT)
+    }
+}
+
+impl Room {
+    /// For so many bytes of texts and keys.
+    pub const fn of(bytes: usize) -> Self {
+        Self { documents: DOCUMENTS_LIMIT, values: STREAM_NODES_LIMIT, bytes }
+    }
+
+    /// Takes what a document has; false if there is less room.
+    fn take(&mut self, value: &Value) -> bool {
+        let (values, bytes) = count(value);
+        let (left, left_bytes) = (self.values.checked_sub(values), self.bytes.checked_sub(bytes));
+        (self.values, self.bytes) = (left.unwrap_or_default(), left_bytes.unwrap_or_default());
+        left.is_some() && left_bytes.is_some()
+    }
+}
+
 /// A document that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
@@ -24,42 +56,56 @@ pub struct Unreadable {
 
 /// Every document of a stream that is not empty.
 pub fn read(text: &str) -> Result<Vec<Value>, Unreadable> {
-    let (mut all, mut nodes) = (Vec::new(), 0);
+    read_within(text, &mut Room::default())
+}
+
+/// As [`read`], of a stream that shares its room with others.
+pub fn read_within(text: &str, room: &mut Room) -> Result<Vec<Value>, Unreadable> {
+    let mut all = Vec::new();
     for (index, document) in split(text).into_iter().enumerate() {
         let wrong = |problem: String| Unreadable { place: place(document, index), problem };
-        if index >= DOCUMENTS_LIMIT {
+        let Some(documents) = room.documents.checked_sub(1) else {
             return Err(wrong(format!("the stream has more than {DOCUMENTS_LIMIT} documents")));
-        }
-        match one(document).map_err(wrong)? {
+        };
+        room.documents = documents;
+        // The parser stops where the room ends, and not after it has read the document.
+        let is_last = room.values < NODES_LIMIT || room.bytes < STREAM_BYTES_LIMIT;
+        let full = || format!("the stream has more than {STREAM_NODES_LIMIT} values, or too many bytes of text");
+        let read = one_within(document, room).map_err(|problem| match is_last && problem.contains("budget") {
+            true => wrong(full()),
+            false => wrong(problem),
+        });
+        match read? {
             Value::Null => {}
-            value => {
-                nodes += count(&value);
-                if nodes > STREAM_NODES_LIMIT {
-                    return Err(wrong(format!("the stream has more than {STREAM_NODES_LIMIT} values")));
-                }
-                all.push(value);
-            }
+            value if !room.take(&value) => return Err(wrong(full())),
+            value => all.push(value),
         }
     }
     Ok(all)
 }
 
-/// The values of a document, itself among them.
-fn count(value: &Value) -> usize {
+/// The values of a document, itself among them, and the bytes of its texts and keys.
+fn count(value: &Value) -> (usize, usize) {
+    let sum = |(values, bytes): (usize, usize), (more, length)| (values + more, bytes + length);
     match value {
-        Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
-        Value::Object(map) => 1 + map.values().map(count).sum::<usize>(),
-        _ => 1,
+        Value::Array(items) => items.iter().map(count).fold((1, 0), sum),
+        Value::Object(map) => map.iter().fold((1, 0), |all, (key, value)| sum(sum(all, (0, key.len())), count(value))),
+        Value::String(text) => (1, text.len()),
+        _ => (1, 0),
     }
 }
 
 /// One document; nothing but comments is null.
 pub fn one(text: &str) -> Result<Value, String> {
+    one_within(text, &Room::default())
+}
+
+fn one_within(text: &str, room: &Room) -> Result<Value, String> {
     let empty = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
     if text.lines().all(empty) {
         return Ok(Value::Null);
     }
-    let read: Option<Value> = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
+    let read: Option<Value> = serde_saphyr::from_str_with_options(text, options(room)).map_err(|error| {
         let text = error.to_string();
         text.lines().next().unwrap_or_default().to_owned()
     })?;
@@ -79,8 +125,13 @@ pub fn values(text: &str) -> Result<Map<String, Value>, String> {
 const REPLAY_LIMIT: usize = 50_000;
 
 /// As Go's YAML reads for helm and kubectl: of a key given twice the last holds, `0644` is octal.
-fn options() -> Options {
-    let budget = serde_saphyr::budget! { max_nodes: NODES_LIMIT, max_events: 4 * NODES_LIMIT, max_documents: 2 };
+fn options(room: &Room) -> Options {
+    let budget = serde_saphyr::budget! {
+        max_nodes: NODES_LIMIT.min(room.values),
+        max_events: 4 * NODES_LIMIT,
+        max_documents: 2,
+        max_total_scalar_bytes: room.bytes,
+    };
     serde_saphyr::options! {
         budget: budget,
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: REPLAY_LIMIT },
@@ -148,6 +199,19 @@ mod tests {
         let many = format!("---\n[{}0]\n", "0, ".repeat(400_000)).repeat(3);
         assert!(read(&many).unwrap_err().problem.contains("1000000 values"));
         assert!(read(&"{a: ".repeat(100_000)).is_err());
+    }
+
+    #[test]
+    fn texts_that_aliases_repeat_count_each_time_over_all_documents() {
+        let text = "x".repeat(8 << 10);
+        let anchors: String = (0..20).map(|at| format!("&b{at} 1, ")).collect();
+        let document = format!("---\nx: &a \"{text}\"\ny: [{anchors}{}]\n", "*a, ".repeat(200));
+        // Some 1.6 MiB each.
+        assert_eq!(read(&document.repeat(10)).unwrap().len(), 10);
+        assert!(read(&document.repeat(60)).unwrap_err().problem.contains("too many bytes"));
+        let mut room = Room::of(4 << 20);
+        assert!(read_within(&document, &mut room).is_ok() && read_within(&document, &mut room).is_ok());
+        assert!(read_within(&document, &mut room).is_err());
     }
 
     #[test]

@@ -221,16 +221,29 @@ impl Walk {
         self.found.suspects.entry(reference.to_string()).or_insert(place);
     }
 
+    /// No longer than is shown: a stream may have millions of places, and a name of megabytes.
     fn place(&self) -> String {
-        let path = self.path.join(".").replace(".[", "[");
-        let mut place = format!("{}: {path}", self.object);
+        let mut place = format!("{}: ", cut(&self.object));
+        for (at, part) in self.path.iter().enumerate() {
+            if place.len() > PLACE_LENGTH {
+                break;
+            }
+            if at > 0 && !part.starts_with('[') {
+                place.push('.');
+            }
+            place.push_str(cut(part));
+        }
         if place.len() > PLACE_LENGTH {
-            let cut = (0..=PLACE_LENGTH).rev().find(|at| place.is_char_boundary(*at)).unwrap_or(0);
-            place.truncate(cut);
+            place.truncate(cut(&place).len());
             place.push('…');
         }
         place
     }
+}
+
+/// The beginning of a text.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(PLACE_LENGTH)]
 }
 
 /// `{registry, repository, tag, digest}`, as custom resources of operators have images.

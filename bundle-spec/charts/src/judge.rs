@@ -1,7 +1,7 @@
 //! What becomes of the images that were found: locked, or already carried, or ignored; or an error that names all of them and
 //! what to write. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_spec::{ArtifactKey, Reference};
 
@@ -33,6 +33,8 @@ pub struct Verdict {
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     carried: BTreeSet<String>,
+    /// The same by repository: a stream may name a million others.
+    repositories: BTreeMap<String, Vec<Reference>>,
     ignored: BTreeSet<String>,
 }
 
@@ -41,10 +43,19 @@ impl Known {
     pub fn new<'a>(carried: impl IntoIterator<Item = &'a str>, ignored: impl IntoIterator<Item = &'a str>) -> Self {
         let full = |name: &str| Reference::read(name).map_or_else(|| name.to_owned(), |name| name.to_string());
         let ignored: BTreeSet<&str> = ignored.into_iter().collect();
-        Self {
-            carried: carried.into_iter().map(full).collect(),
+        let mut known = Self {
             ignored: ignored.iter().map(|name| full(name)).chain(ignored.iter().map(|n| (*n).to_owned())).collect(),
+            ..Self::default()
+        };
+        carried.into_iter().for_each(|name| known.carry(full(name)));
+        known
+    }
+
+    fn carry(&mut self, name: String) {
+        if let Some(reference) = Reference::read(&name).filter(|_| !self.carried.contains(&name)) {
+            self.repositories.entry(reference.repository.clone()).or_default().push(reference);
         }
+        self.carried.insert(name);
     }
 
     /// With the images of pods of a chart: each is locked, and so covers what others merely name.
@@ -52,7 +63,7 @@ impl Known {
         let exact = |name: &&String| Reference::read(name).is_some_and(|name| name.is_exact());
         let pods = found.pods.keys().filter(exact).filter(|name| !self.ignored.contains(*name));
         let pods: Vec<String> = pods.cloned().collect();
-        self.carried.extend(pods);
+        pods.into_iter().for_each(|name| self.carry(name));
     }
 
     /// The carried images that a name may mean: itself, by its digest, or, without tag and digest, any of its repository.
@@ -61,16 +72,13 @@ impl Known {
             return vec![name.to_owned()];
         }
         let Some(wanted) = Reference::read(name) else { return Vec::new() };
-        let means = |carried: &Reference| {
-            carried.repository == wanted.repository
-                && match (&wanted.digest, &wanted.tag) {
-                    (Some(digest), _) => carried.digest.as_ref() == Some(digest),
-                    (None, Some(tag)) => carried.tag.as_ref() == Some(tag),
-                    (None, None) => true,
-                }
+        let means = |carried: &&Reference| match (&wanted.digest, &wanted.tag) {
+            (Some(digest), _) => carried.digest.as_ref() == Some(digest),
+            (None, Some(tag)) => carried.tag.as_ref() == Some(tag),
+            (None, None) => true,
         };
-        let carried = self.carried.iter().filter(|name| Reference::read(name).is_some_and(|name| means(&name)));
-        carried.cloned().collect()
+        let of_repository = self.repositories.get(&wanted.repository).into_iter().flatten();
+        of_repository.filter(means).map(Reference::to_string).collect()
     }
 }
 

@@ -10,13 +10,15 @@ use flate2::write::GzEncoder;
 use kubexm_spec::json::memory_of;
 use serde_json::{Map, Value};
 
-use crate::documents::{self, Unreadable};
+use crate::documents::{self, Room, Unreadable};
 use crate::objects::{Identity, flattened};
 
 /// The most bytes of a release's JSON, and of the memory that it takes. A Secret has at most 1 MiB, and whoever may make one in any namespace
 /// can have it looked like a release.
 const LIMIT: u64 = 32 << 20;
 const MEMORY_LIMIT: usize = 128 << 20;
+/// Of the texts and keys of its objects, and of its hooks.
+const TEXTS_LIMIT: usize = 32 << 20;
 const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
 
 /// A revision that cannot be read.
@@ -145,16 +147,16 @@ impl Release {
 
     /// Its objects, read.
     pub fn objects(&self) -> Result<Vec<Value>, Unreadable> {
-        documents::read(self.manifest()).map(flattened)
+        documents::read_within(self.manifest(), &mut Room::of(TEXTS_LIMIT)).map(flattened)
     }
 
     /// Its hooks, in their order.
     pub fn hooks(&self) -> Result<Vec<Hook>, Unreadable> {
-        let mut all = Vec::new();
+        let (mut all, mut room) = (Vec::new(), Room::of(TEXTS_LIMIT));
         for hook in self.release["hooks"].as_array().into_iter().flatten() {
             let text = hook["manifest"].as_str().unwrap_or_default();
             let phase = hook["last_run"]["phase"].as_str().unwrap_or_default();
-            let objects = flattened(documents::read(text)?);
+            let objects = flattened(documents::read_within(text, &mut room)?);
             all.extend(objects.into_iter().map(|object| Hook { object, phase: phase.to_owned() }));
         }
         Ok(all)

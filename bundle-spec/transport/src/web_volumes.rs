@@ -85,7 +85,7 @@ impl WebVolumes {
         let (mut parts, mut len) = (Vec::with_capacity(files.len()), 0);
         for file in files {
             let start = len;
-            len += file.len();
+            len = u64::saturating_add(len, file.len());
             parts.push((start, file));
         }
         Self { parts, len }
@@ -99,7 +99,9 @@ impl WebVolumes {
 impl ReadAt for WebVolumes {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let Some((start, file)) = self.part(offset).filter(|_| offset < self.len) else { return Ok(0) };
-        let left = usize::try_from(start + file.len() - offset).unwrap_or(usize::MAX).min(buffer.len());
+        let left = usize::try_from(start.saturating_add(file.len()).saturating_sub(offset))
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
         file.read_at(&mut buffer[..left], offset - start)
     }
 

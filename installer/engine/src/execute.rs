@@ -112,7 +112,7 @@ async fn forward(mut carrier: StepRunner<'_, '_>) -> Result<Outcome, EngineError
     let carrier = &carrier;
     let mut schedule = Schedule::of(attempt.plan, attempt.options.max_failed_hosts)?;
     let first = carrier.run_steps(&mut schedule).await?;
-    if let Some(text) = carrier.spread.brought().told() {
+    if let Some(text) = carrier.spread.brought().summary() {
         attempt.emit(EventKind::Note { text });
     }
     let outcome = end(attempt, &schedule)?;

@@ -133,6 +133,11 @@ impl DirFd {
         Ok(rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o700))?)
     }
 
+    /// Permission bits of the folder itself.
+    pub(crate) fn mode(&self) -> Result<u32, OpError> {
+        Ok(self.stat()?.st_mode & 0o7777)
+    }
+
     /// Mode and owner of the folder itself.
     pub(crate) fn set_access(&self, mode: u32, owner: Option<(u32, u32)>) -> Result<(), OpError> {
         set_access(&self.fd, mode, owner, &self.path)

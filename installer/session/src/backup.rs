@@ -1,6 +1,6 @@
 //! Backups of a cluster: made on a control plane, kept in a folder of this machine, encrypted for the operators.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -15,9 +15,9 @@ use kubexm_engine::{ClusterLock, EventSink};
 use kubexm_plan::backup::{Archive, BackedUpCluster, BackupAnswer, BackupAsk, CHUNK, SnapshotFacts};
 use kubexm_plan::cluster_facts::EtcdMember;
 use kubexm_plan::{ClusterFacts, Recipient};
-use kubexm_spec::Cluster;
 use kubexm_spec::cluster::EtcdKind;
 use kubexm_spec::digest::Hasher;
+use kubexm_spec::{Cluster, Digest};
 use zeroize::Zeroizing;
 
 use crate::access::Access;
@@ -357,7 +357,7 @@ fn retain(
     events: &dyn EventSink,
 ) -> Result<Vec<PathBuf>, SessionError> {
     let entries = fs::read_dir(to).map_err(|error| SessionError::disk("list", to, &error))?;
-    let mut all: Vec<(i64, PathBuf)> = entries
+    let mut all: Vec<(i64, PathBuf, Digest)> = entries
         .flatten()
         .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
         // No link: what it points at is somebody else's.
@@ -370,7 +370,7 @@ fn retain(
                 return None;
             }
             match is_known(&entry.path(), &header) {
-                Ok(()) => Some((about.created, entry.path())),
+                Ok(()) => Some((about.created, entry.path(), about.archive.sha256)),
                 Err(error) => {
                     events::warning(events, format!("it stays, and does not count: {error}"));
                     None
@@ -379,20 +379,30 @@ fn retain(
         })
         .collect();
     all.sort();
+    // A header can be copied, and the size of its archive can be had for nothing.
+    let mut known = BTreeSet::from([newest.archive.sha256]);
+    all.retain(|(_, folder, archive)| {
+        let first = known.insert(*archive);
+        if !first {
+            let text = format!("{} has the archive of another backup; it stays, and does not count", folder.display());
+            events::warning(events, text);
+        }
+        first
+    });
     let later: Vec<String> = all
         .iter()
-        .filter(|(created, _)| *created > newest.created)
-        .map(|(_, path)| path.display().to_string())
+        .filter(|(created, ..)| *created > newest.created)
+        .map(|(_, path, _)| path.display().to_string())
         .collect();
     if !later.is_empty() {
         let text = "these backups say that they are newer than the one that was just made, so a clock was wrong or they were forged; \
                     they stay, and do not count";
         events::warning(events, format!("{text}: {}", later.join(", ")));
-        all.retain(|(created, _)| *created <= newest.created);
+        all.retain(|(created, ..)| *created <= newest.created);
     }
     let goes = all.len().saturating_sub(keep.saturating_sub(1));
     let mut removed = Vec::new();
-    for (_, folder) in all.into_iter().take(goes) {
+    for (_, folder, _) in all.into_iter().take(goes) {
         // The header goes last: without it nobody would know what the rest is.
         let remove = || {
             fs::remove_file(folder.join(ARCHIVE))?;
@@ -408,12 +418,10 @@ fn retain(
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use super::*;
     use kubexm_engine::OperatorIdentity;
     use kubexm_engine::events::Silent;
     use kubexm_plan::ClusterId;
-    use kubexm_spec::Digest;
-
-    use super::*;
 
     fn about(id: u8, created: i64) -> BackupAbout {
         BackupAbout {
@@ -424,7 +432,7 @@ mod tests {
             host: "cp1".to_owned(),
             program: "test".to_owned(),
             recipients: vec![Recipient { key: BackupKey::generate().recipient(), name: None }],
-            archive: Archive { sha256: Digest::of("archive"), size: 7 },
+            archive: Archive { sha256: Digest::of(format!("{id} {created}")), size: 7 },
             etcd: SnapshotFacts { revision: 1, keys: 1, size: 1 },
             had: None,
         }
@@ -484,6 +492,18 @@ mod tests {
         assert_eq!(retain(1), [to.join("red-1")]);
         assert_eq!(names(to), ["red-0", "red-2", "red-3", "red-4"]);
         assert!(elsewhere.path().join("red-0").join(ARCHIVE).is_file());
+    }
+
+    #[test]
+    fn copies_of_one_backup_count_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path();
+        for (name, created) in [("red-1", 10), ("red-2", 20), ("red-2-copy", 20), ("red-3", 30)] {
+            backup(to, name, about(1, created));
+        }
+        let anybody: IsKnown<'_> = &|_, _| Ok(());
+        assert!(retain(to, (&to.join("red-3"), &about(1, 30)), (3, anybody), &Silent).unwrap().is_empty());
+        assert_eq!(names(to), ["red-1", "red-2", "red-2-copy", "red-3"]);
     }
 
     #[test]

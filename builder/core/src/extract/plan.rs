@@ -5,11 +5,14 @@ use std::path::{Component, Path, PathBuf};
 
 use kubexm_archive::{Bundle, DOCUMENT_LIMIT, members};
 use kubexm_spec::manifest::Artifact;
-use kubexm_spec::{Digest, Kind, names};
+use kubexm_spec::{Digest, Kind, json as json_text, names};
 use serde_json::{Value, json};
 
 use super::{ExtractError, Item};
 use crate::pack;
+
+/// What the values of a document may take as memory, in bytes.
+const MEMORY_LIMIT: usize = 512 << 20;
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -131,8 +134,7 @@ fn image(bundle: &Bundle, artifacts: &[&Artifact], single: bool) -> Result<Entry
 fn media_type(bundle: &Bundle, digest: &Digest) -> Result<(String, usize), ExtractError> {
     let member = members::blob_name(digest);
     let bytes = bundle.read(&member, DOCUMENT_LIMIT)?;
-    let document: Value =
-        serde_json::from_slice(&bytes).map_err(|e| ExtractError::Document { member, reason: e.to_string() })?;
+    let document = value(&bytes).map_err(|reason| ExtractError::Document { member, reason })?;
     let media_type = match document.get("mediaType").and_then(Value::as_str) {
         Some(media_type) => media_type,
         None if document.get("manifests").is_some() => INDEX,
@@ -161,8 +163,16 @@ fn wrapped(bundle: &Bundle, artifact: &Artifact) -> Result<Entry, ExtractError> 
 }
 
 fn document(bundle: &Bundle, member: &str) -> Result<Value, ExtractError> {
-    serde_json::from_slice(&bundle.read(member, DOCUMENT_LIMIT)?)
-        .map_err(|e| ExtractError::Document { member: member.to_owned(), reason: e.to_string() })
+    let bytes = bundle.read(member, DOCUMENT_LIMIT)?;
+    value(&bytes).map_err(|reason| ExtractError::Document { member: member.to_owned(), reason })
+}
+
+/// A document of a bundle that nobody may have signed.
+fn value(bytes: &[u8]) -> Result<Value, String> {
+    match json_text::memory_of(bytes) > MEMORY_LIMIT {
+        true => Err(format!("its values take more than {} MiB of memory", MEMORY_LIMIT >> 20)),
+        false => serde_json::from_slice(bytes).map_err(|error| error.to_string()),
+    }
 }
 
 impl Output {

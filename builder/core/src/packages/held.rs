@@ -29,7 +29,7 @@ impl Held {
             let (Content::File { file_name, digest, size }, Some(platform)) = (&item.content, item.platform) else {
                 continue;
             };
-            // Of a lock that was not made by this program; drift has told it.
+            // Of a lock that was not made by this program; drift has reported it.
             let Ok(profile) = Profiles::embedded().get(os) else { continue };
             let address = address::own_address(item, os, platform, file_name);
             let repository = address.as_deref().and_then(|address| address::repository(profile, platform, address));

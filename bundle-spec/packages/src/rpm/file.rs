@@ -1,5 +1,6 @@
 //! An .rpm: who signed it, and what it says of itself. All but its payload is read.
 
+use std::borrow::Cow;
 use std::io::Read;
 
 use base64::Engine as _;
@@ -17,6 +18,10 @@ const LEAD_MAGIC: [u8; 4] = [0xed, 0xab, 0xee, 0xdb];
 const SIGNATURES: Limits = Limits { entries: 64, data: 16 * 1024 * 1024, region: tag::signature::REGION };
 /// The largest packages (firmware, documentation in many languages) have headers of some 20 MiB.
 const MAIN: Limits = Limits { entries: 4096, data: 64 * 1024 * 1024, region: tag::REGION };
+/// The kernel's PATH_MAX.
+const LONGEST_PATH: usize = 4096;
+/// Of all paths of a package, in bytes: one of 100,000 files has some 10 MiB.
+const PATHS: usize = 256 << 20;
 /// sha256 among the algorithms of OpenPGP.
 const SHA256: u64 = 8;
 
@@ -186,13 +191,19 @@ impl Rpm {
         let names = self.main.texts(tag::BASENAMES);
         if names.is_empty() {
             let whole = self.main.texts(tag::OLDFILENAMES).into_iter().enumerate();
-            return Ok(whole.map(|(place, path)| File { path: path.into_owned(), kind: kind(place) }).collect());
+            let file = |(place, path): (usize, Cow<'_, str>)| File { path: path.into_owned(), kind: kind(place) };
+            return Ok(whole.map(file).collect());
         }
         let (folders, places) = (self.main.texts(tag::DIRNAMES), self.main.numbers(tag::DIRINDEXES));
-        let mut files = Vec::new();
+        // One text of a header may stand for the folder of each of a million files.
+        let (mut files, mut left) = (Vec::new(), PATHS);
         for (place, name) in names.iter().enumerate() {
             let folder = places.get(place).and_then(|folder| folders.get(usize::try_from(*folder).ok()?));
             let folder = folder.ok_or_else(|| malformed(format!("file {name:?} is in no folder")))?;
+            let length = folder.len() + name.len();
+            left = left.checked_sub(length).filter(|_| length <= LONGEST_PATH).ok_or_else(|| {
+                malformed(format!("its paths have more than {LONGEST_PATH} bytes, or {} MiB together", PATHS >> 20))
+            })?;
             files.push(File { path: format!("{folder}{name}"), kind: kind(place) });
         }
         Ok(files)

@@ -47,13 +47,16 @@ fn each(requirement: &Requirement, call: &mut impl FnMut(&str)) {
     }
 }
 
+/// More files that packages need are in no repository: each is named by some package's requirement.
+const MOST: usize = 1_000_000;
+
 /// Which of the wanted paths each package has, by the digest of its file.
 pub fn read(
     reader: impl BufRead,
     wanted: &BTreeSet<Box<str>>,
-) -> Result<BTreeMap<Digest, Vec<Box<str>>>, DocumentError> {
+) -> Result<BTreeMap<Digest, BTreeSet<Box<str>>>, DocumentError> {
     let mut document = Document::new("filelists.xml", "filelists", reader);
-    let mut found: BTreeMap<Digest, Vec<Box<str>>> = BTreeMap::new();
+    let (mut found, mut entries) = (BTreeMap::<Digest, BTreeSet<Box<str>>>::new(), 0);
     let (mut package, mut in_file, mut text) = (None, false, String::new());
     loop {
         match document.next()? {
@@ -69,7 +72,14 @@ pub fn read(
             Node::Text(more) if in_file => text.push_str(&more),
             Node::Close(element) if element.name() == "file" => {
                 if let (Some(package), Some(path)) = (package, wanted.get(text.as_str())) {
-                    found.entry(package).or_default().push(path.clone());
+                    let paths = found.entry(package).or_default();
+                    if !paths.contains(path) {
+                        entries += 1;
+                        if entries > MOST {
+                            return Err(document.wrong(format!("it has more than {MOST} files that packages need")));
+                        }
+                        paths.insert(path.clone());
+                    }
                 }
                 in_file = false;
             }
@@ -80,7 +90,7 @@ pub fn read(
 }
 
 /// Adds what [`read`] found to the packages.
-pub fn add(packages: &mut [Package], found: &BTreeMap<Digest, Vec<Box<str>>>) {
+pub fn add(packages: &mut [Package], found: &BTreeMap<Digest, BTreeSet<Box<str>>>) {
     for package in packages {
         for path in found.get(&package.digest).into_iter().flatten() {
             if !package.files.contains(path) {
@@ -101,7 +111,7 @@ mod tests {
                     <file>/other</file></package></filelists>";
         let wanted = BTreeSet::from(["/usr/share/a&b".into(), "/usr/share".into()]);
         let found = read(text.as_bytes(), &wanted).unwrap();
-        assert_eq!(found.into_values().collect::<Vec<_>>(), [["/usr/share/a&b".into(), "/usr/share".into()]]);
+        assert_eq!(found.into_values().collect::<Vec<_>>(), [wanted]);
     }
 
     #[test]

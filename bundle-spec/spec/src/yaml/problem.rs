@@ -81,8 +81,14 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problems {}
 
+/// A longer name is like no other: a comparison takes the product of both lengths.
+const LONGEST_NAME: usize = 128;
+
 /// The nearest, if it is near enough to be what was meant.
 pub fn near<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    if name.len() > LONGEST_NAME {
+        return None;
+    }
     let nearest = nearest(name, candidates.iter().copied()).into_iter().next()?;
     let distance = strsim::damerau_levenshtein(&name.to_lowercase(), &nearest.to_lowercase());
     // Of a word that is typed wrong at least half is right.
@@ -91,8 +97,12 @@ pub fn near<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
 
 /// The candidates by how near they are to a name, nearest first.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let name = name.to_lowercase();
     let mut all: Vec<&str> = candidates.into_iter().collect();
-    all.sort_by_key(|candidate| (strsim::damerau_levenshtein(&name, &candidate.to_lowercase()), *candidate));
+    if name.len() > LONGEST_NAME {
+        all.sort_unstable();
+        return all;
+    }
+    let name = name.to_lowercase();
+    all.sort_by_cached_key(|candidate| (strsim::damerau_levenshtein(&name, &candidate.to_lowercase()), *candidate));
     all
 }

@@ -11,6 +11,14 @@ use super::problem::{Problem, ProblemKind, Problems};
 const MAX_DEPTH: usize = 64;
 /// More nodes, aliases counted as what they stand for, are refused.
 const MAX_NODES: usize = 100_000;
+/// More bytes of texts and keys are refused, aliases counted as what they stand for.
+const MAX_BYTES: usize = 16 << 20;
+/// A longer key is refused.
+const MAX_KEY: usize = 512;
+/// The keys above a node have no more bytes together: who reads the tree names each node by them.
+const MAX_PATH: usize = 2048;
+/// What an index counts for in a path: `[99999]`.
+const INDEX: usize = 7;
 
 /// One node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +72,9 @@ pub fn parse(text: &str) -> Result<Node, Problems> {
         parser: Parser::new_from_str(text.strip_prefix('\u{feff}').unwrap_or(text)),
         anchors: HashMap::new(),
         nodes: 0,
+        bytes: 0,
+        held: (0, 0),
+        longest: 0,
         twice: Vec::new(),
     };
     match builder.document() {
@@ -79,9 +90,22 @@ pub fn parse(text: &str) -> Result<Node, Problems> {
 
 struct Builder<'input> {
     parser: Parser<'input, StrInput<'input>>,
-    anchors: HashMap<usize, (Node, usize)>,
+    anchors: HashMap<usize, Anchored>,
     nodes: usize,
+    bytes: usize,
+    /// The values and bytes that anchors keep for aliases.
+    held: (usize, usize),
+    /// The longest path so far, in bytes.
+    longest: usize,
     twice: Vec<Problem>,
+}
+
+/// What an alias stands for, and what it costs: values, bytes of texts, and the longest path in it.
+struct Anchored {
+    node: Node,
+    nodes: usize,
+    bytes: usize,
+    longest: usize,
 }
 
 type Step<T> = Result<T, Box<Problem>>;
@@ -107,7 +131,7 @@ impl<'input> Builder<'input> {
                 }
                 Event::DocumentStart(..) => {
                     let (event, span) = self.content()?;
-                    root = Some(self.node(event, span, 0)?);
+                    root = Some(self.node(event, span, 0, 0)?);
                 }
                 _ => {}
             }
@@ -132,16 +156,19 @@ impl<'input> Builder<'input> {
         }
     }
 
-    fn node(&mut self, event: Event<'input>, span: Span, depth: usize) -> Step<Node> {
+    /// `path`: how many bytes the keys above it have.
+    fn node(&mut self, event: Event<'input>, span: Span, depth: usize, path: usize) -> Step<Node> {
         if depth > MAX_DEPTH {
             return Err(syntax(span, format!("nested deeper than {MAX_DEPTH} levels")));
         }
-        self.count(1, span)?;
-        let before = self.nodes;
+        self.count(1, 0, span)?;
+        self.reach(path, span)?;
+        let (nodes, bytes, longest) = (self.nodes, self.bytes, std::mem::replace(&mut self.longest, path));
         let (data, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let text_tag = check_tag(tag.as_deref(), span, "str")?;
                 let plain = style == ScalarStyle::Plain && !text_tag;
+                self.count(0, text.len(), span)?;
                 (Data::Scalar { text: text.into_owned(), plain }, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => {
@@ -152,33 +179,44 @@ impl<'input> Builder<'input> {
                     if event == Event::SequenceEnd {
                         break;
                     }
-                    items.push(self.node(event, span, depth + 1)?);
+                    items.push(self.node(event, span, depth + 1, path + INDEX)?);
                 }
                 (Data::Sequence(items), anchor)
             }
             Event::MappingStart(_, anchor, tag) => {
                 check_tag(tag.as_deref(), span, "map")?;
-                (Data::Mapping(self.mapping(depth)?), anchor)
+                (Data::Mapping(self.mapping(depth, path)?), anchor)
             }
             Event::Alias(id) => {
-                let Some((target, size)) = self.anchors.get(&id).cloned() else {
+                let Some(&Anchored { nodes, bytes, longest: inside, .. }) = self.anchors.get(&id) else {
                     return Err(syntax(span, "this alias is inside the anchor it names"));
                 };
-                self.count(size, span)?;
+                // Before anything is copied.
+                self.count(nodes, bytes, span)?;
+                self.reach(path + inside, span)?;
+                self.longest = self.longest.max(longest);
                 let (line, column) = place(span);
-                return Ok(Node { line, column, data: target.data });
+                let data = self.anchors.get(&id).map(|anchored| anchored.node.data.clone());
+                let data = data.ok_or_else(|| syntax(span, "expected a value"))?;
+                return Ok(Node { line, column, data });
             }
             _ => return Err(syntax(span, "expected a value")),
         };
         let (line, column) = place(span);
         let node = Node { line, column, data };
         if anchor != 0 {
-            self.anchors.insert(anchor, (node.clone(), self.nodes - before + 1));
+            let (nodes, bytes) = (self.nodes - nodes + 1, self.bytes - bytes);
+            // It is a copy, too; anchors within anchors are copies of copies.
+            self.held = (self.held.0.saturating_add(nodes), self.held.1.saturating_add(bytes));
+            within(self.held, span)?;
+            let longest = self.longest - path;
+            self.anchors.insert(anchor, Anchored { node: node.clone(), nodes, bytes, longest });
         }
+        self.longest = self.longest.max(longest);
         Ok(node)
     }
 
-    fn mapping(&mut self, depth: usize) -> Step<Vec<(Key, Node)>> {
+    fn mapping(&mut self, depth: usize, path: usize) -> Step<Vec<(Key, Node)>> {
         let mut own: Vec<(Key, Node)> = Vec::new();
         let mut merged: Vec<(Key, Node)> = Vec::new();
         loop {
@@ -186,12 +224,15 @@ impl<'input> Builder<'input> {
             if event == Event::MappingEnd {
                 break;
             }
-            let key = self.node(event, span, depth + 1)?;
+            let key = self.node(event, span, depth + 1, path)?;
             let Data::Scalar { text, plain } = key.data else {
                 return Err(syntax(span, "a key must be text"));
             };
+            if text.len() > MAX_KEY {
+                return Err(syntax(span, format!("a key of more than {MAX_KEY} bytes")));
+            }
             let (event, value_span) = self.content()?;
-            let value = self.node(event, value_span, depth + 1)?;
+            let value = self.node(event, value_span, depth + 1, path + text.len() + 1)?;
             if plain && text == "<<" {
                 merge(&mut merged, value, value_span)?;
                 continue;
@@ -211,13 +252,32 @@ impl<'input> Builder<'input> {
         Ok(own)
     }
 
-    fn count(&mut self, more: usize, span: Span) -> Step<()> {
-        self.nodes = self.nodes.saturating_add(more);
-        if self.nodes > MAX_NODES {
-            return Err(syntax(span, format!("more than {MAX_NODES} values, aliases counted as what they stand for")));
-        }
-        Ok(())
+    fn count(&mut self, nodes: usize, bytes: usize, span: Span) -> Step<()> {
+        self.nodes = self.nodes.saturating_add(nodes);
+        self.bytes = self.bytes.saturating_add(bytes);
+        within((self.nodes, self.bytes), span)
     }
+
+    /// A node is at a path of so many bytes.
+    fn reach(&mut self, path: usize, span: Span) -> Step<()> {
+        self.longest = self.longest.max(path);
+        match path > MAX_PATH {
+            true => Err(syntax(span, format!("the keys above this have more than {MAX_PATH} bytes together"))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// So many values and bytes are not too many.
+fn within((nodes, bytes): (usize, usize), span: Span) -> Step<()> {
+    if nodes > MAX_NODES {
+        return Err(syntax(span, format!("more than {MAX_NODES} values, aliases counted as what they stand for")));
+    }
+    if bytes > MAX_BYTES {
+        let most = MAX_BYTES >> 20;
+        return Err(syntax(span, format!("more than {most} MiB of text, aliases counted as what they stand for")));
+    }
+    Ok(())
 }
 
 /// `<<: *a` or `<<: [*a, *b]` (YAML 1.1 merge key): earlier ones win.

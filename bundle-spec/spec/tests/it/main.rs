@@ -8,3 +8,4 @@ mod cluster_show;
 mod cluster_yaml;
 mod every_field;
 mod recorded_locks;
+mod yaml_limits;

@@ -13,15 +13,13 @@ use oci_distribution::Reference;
 use tokio::sync::{Mutex, OnceCell};
 
 use super::access::Access;
+use super::resolve::LARGEST;
 use super::session::Session;
 use super::{Credentials, ImageCandidate, RegistriesConf, Registry, ResolvedImage, image, resolve};
 use crate::address::host_of;
 use crate::http::{HttpClient, read_small};
 use crate::schedule::RetryPolicy;
 use crate::{Progress, Store, TransportError, Want, transfer};
-
-/// No layer is as large: 64 GiB.
-const LARGEST_BLOB: u64 = 64 << 30;
 
 /// Registries over the network. Cheap to clone; clones share logins, connections and limits.
 #[derive(Clone)]
@@ -221,7 +219,7 @@ impl OciRegistry {
         store: &Store,
         progress: &Progress<'_>,
     ) -> Result<(), TransportError> {
-        if blob.size > LARGEST_BLOB {
+        if blob.size > LARGEST {
             let problem = format!("{} has {} bytes, more than any layer", blob.digest, blob.size);
             let reference = candidates.first().map(ImageCandidate::place).unwrap_or_default();
             return Err(TransportError::Image { reference, problem });

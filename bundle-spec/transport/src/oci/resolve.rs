@@ -14,6 +14,9 @@ use crate::TransportError;
 /// More manifests than this are not looked at for one image; a hostile index could name any number.
 const LOOKS: usize = 16;
 
+/// Of all layers of an image, in bytes.
+pub(crate) const LARGEST: u64 = 64 << 30;
+
 /// Where manifests and configs are read from.
 #[async_trait]
 pub(crate) trait Content: Sync {
@@ -99,6 +102,11 @@ async fn finish(
 ) -> Result<ResolvedImage, TransportError> {
     if config.size > image::CONFIG_LIMIT {
         let problem = format!("its config has {} bytes, more than any image needs", config.size);
+        return Err(TransportError::Image { reference: content.reference(), problem });
+    }
+    let size = layers.iter().fold(0_u64, |sum, layer| sum.saturating_add(layer.size));
+    if size > LARGEST {
+        let problem = format!("its layers have {size} bytes, more than {} GiB", LARGEST >> 30);
         return Err(TransportError::Image { reference: content.reference(), problem });
     }
     let config_bytes = content.config(&config).await?;

@@ -167,7 +167,7 @@ async fn an_index_that_names_others_without_end_ends_after_some_looks() {
 #[tokio::test]
 async fn images_that_cannot_be_carried_are_refused_with_the_reason() {
     type Make = fn(&Maker) -> Descriptor;
-    let table: [(&str, Make, ExitCode, &str); 11] = [
+    let table: [(&str, Make, ExitCode, &str); 12] = [
         (
             "an index entry that lies about its platform",
             |m| {
@@ -255,6 +255,15 @@ async fn images_that_cannot_be_carried_are_refused_with_the_reason() {
             },
             ExitCode::OriginMismatch,
             "nests too deep",
+        ),
+        (
+            "more than any disk has",
+            |m| {
+                let layer = Descriptor { size: 5 << 30, ..m.layer(1, 10) };
+                m.manifest(MANIFEST, "amd64", &vec![layer; 20])
+            },
+            ExitCode::OriginMismatch,
+            "more than 64 GiB",
         ),
         ("no JSON", |m| m.blob(MANIFEST, b"<html>"), ExitCode::OriginMismatch, "not an image manifest"),
     ];

@@ -70,7 +70,7 @@ pub(crate) struct Brought {
 
 impl Brought {
     /// For people; none if hosts took nothing from each other.
-    pub(crate) fn told(&self) -> Option<String> {
+    pub(crate) fn summary(&self) -> Option<String> {
         let Self { hosts, depots, controller } = self.map(|bytes| bytes.div_ceil(1_000_000));
         (hosts > 0).then(|| {
             format!("hosts took {hosts} MB of content from each other, {depots} MB from depots and {controller} MB from this machine")

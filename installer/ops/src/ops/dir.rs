@@ -1,5 +1,8 @@
 //! A directory.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
 use kubexm_plan::op::Dir;
 
 use crate::dirfd::DirFd;
@@ -14,8 +17,11 @@ impl Converge for Dir {
     fn satisfied(&self, found: &PathState, machine: &Machine) -> bool {
         match &found.entry {
             PathEntry::Directory { mode } => *mode == self.mode,
-            // An administrator's link to a directory on another disk is accepted.
-            PathEntry::Link { .. } => machine.path(&self.path).is_dir(),
+            // An administrator's link to a directory on another disk is accepted, if it is not open to more than this one.
+            PathEntry::Link { .. } => {
+                let real = fs::metadata(machine.path(&self.path));
+                real.is_ok_and(|real| real.is_dir() && opens(self, real.mode()) == 0)
+            }
             PathEntry::Absent | PathEntry::File { .. } | PathEntry::Special => false,
         }
     }
@@ -28,7 +34,16 @@ impl Converge for Dir {
         let real = machine.path(&self.path);
         match PathEntry::look(machine, &self.path)? {
             PathEntry::Absent | PathEntry::Directory { .. } => {}
-            PathEntry::Link { .. } if real.is_dir() => return Ok(()),
+            PathEntry::Link { .. } if real.is_dir() => {
+                // The administrator's mode, without what this one does not let in.
+                let folder = DirFd::open(&real)?;
+                let mode = folder.mode()?;
+                if opens(self, mode) != 0 {
+                    folder.set_access(mode & !opens(self, mode), None)?;
+                    folder.sync()?;
+                }
+                return Ok(());
+            }
             PathEntry::File { .. } | PathEntry::Link { .. } | PathEntry::Special => {
                 return Err(OpError::other(format!(
                     "{} must be a directory, and is not; move it away and run again",
@@ -43,14 +58,75 @@ impl Converge for Dir {
     }
 
     fn restore(&self, machine: &Machine, before: &PathState, wave: Wave) -> Result<(), OpError> {
-        if wave == Wave::Data { before.restore(machine) } else { Ok(()) }
+        if wave != Wave::Data || would_open(self, machine, before)? {
+            return Ok(());
+        }
+        before.restore(machine)
+    }
+}
+
+/// Bits of a mode that let in more than that of the folder does.
+const fn opens(dir: &Dir, mode: u32) -> u32 {
+    mode & 0o777 & !dir.mode
+}
+
+/// Whether the mode of before would let others to what is in a folder of root's alone now: services put it there because it was
+/// closed. It stays closed, also where what they wrote outlives them.
+fn would_open(dir: &Dir, machine: &Machine, before: &PathState) -> Result<bool, OpError> {
+    match before.entry {
+        PathEntry::Directory { mode } if dir.mode & 0o077 == 0 && opens(dir, mode) != 0 => {
+            let real = machine.path(&dir.path);
+            Ok(real.is_dir() && !DirFd::open(&real)?.names()?.is_empty())
+        }
+        _ => Ok(false),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use kubexm_plan::Op;
+
     use super::*;
     use crate::cases::{Case, Cases, Tested};
+    use crate::dispatch;
+    use crate::fake::host::Host;
+
+    fn mode(host: &Host, path: &str) -> u32 {
+        fs::metadata(host.machine.path(path)).expect("a folder").mode() & 0o7777
+    }
+
+    /// Somebody made it for everybody before.
+    #[test]
+    fn a_folder_of_roots_alone_stays_so_while_something_is_in_it() {
+        let host = Host::fresh();
+        host.put("/data/volumes/.keep", "");
+        let op = Op::from(Dir { path: "/data/volumes".to_owned(), mode: 0o700 });
+        let found = dispatch::observe(&op, &host.machine).expect("a look");
+        assert_eq!((mode(&host, "/data/volumes"), found.satisfied), (0o755, false));
+        dispatch::converge(&op, &host.machine).expect("made");
+        dispatch::restore(&op, &host.machine, &found, Wave::Data).expect("back");
+        assert_eq!(mode(&host, "/data/volumes"), 0o700);
+        fs::remove_file(host.machine.path("/data/volumes/.keep")).expect("removed");
+        dispatch::restore(&op, &host.machine, &found, Wave::Data).expect("back");
+        assert_eq!(mode(&host, "/data/volumes"), 0o755);
+    }
+
+    #[test]
+    fn where_it_is_a_link_the_folder_behind_it_is_closed() {
+        let host = Host::fresh();
+        host.put("/data/openebs/.keep", "");
+        let link = host.machine.path("/srv/volumes");
+        fs::create_dir_all(link.parent().expect("a parent")).expect("a folder");
+        std::os::unix::fs::symlink("../data/openebs", &link).expect("a link");
+        let open = Op::from(Dir { path: "/srv/volumes".to_owned(), mode: 0o755 });
+        assert!(dispatch::observe(&open, &host.machine).expect("a look").satisfied);
+        let op = Op::from(Dir { path: "/srv/volumes".to_owned(), mode: 0o700 });
+        assert!(!dispatch::observe(&op, &host.machine).expect("a look").satisfied);
+        dispatch::converge(&op, &host.machine).expect("made");
+        assert!(dispatch::observe(&op, &host.machine).expect("a look").satisfied);
+        assert_eq!(mode(&host, "/data/openebs"), 0o700);
+        assert!(link.is_symlink());
+    }
 
     impl Cases for Dir {
         const TESTED: Tested<Case<Self>> = Tested::Here(&[

@@ -166,7 +166,7 @@ fn networks(cluster: &Cluster, source: &BackupSource, found: &mut Compared) {
     }
 }
 
-/// What kubeadm is told, where the backup has what it was told.
+/// The configuration of kubeadm, where the backup has the one of before.
 fn settings(cx: &PlanContext<'_>, source: &BackupSource, found: &mut Compared) {
     let first = cx.cluster.first_control_plane().map(|host| &host.name);
     let nodes = cx.nodes().unwrap_or_default();

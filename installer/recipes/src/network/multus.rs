@@ -260,7 +260,7 @@ fn container(name: &str, image: &str, of: Value) -> Value {
 }
 
 /// What multus has for this is one program, which also writes the runtime's configuration and removes it when it ends: pods that start
-/// then, as all do after a reboot, would lack their further interfaces, and nobody would be told. But only with that it writes the kubeconfig
+/// then, as all do after a reboot, would lack their further interfaces without a word. But only with that it writes the kubeconfig
 /// again when its token changes. So it writes the configuration into a folder of its own, for a network that does not exist, and
 /// only the kubeconfig into the host's. Its owner alone can read that.
 ///

@@ -84,7 +84,7 @@ fn names<'a>(cx: &PlanContext<'a>) -> impl Iterator<Item = String> + 'a {
     of_storage.chain(cx.cluster.addons.iter().map(|addon| addon.name.clone()))
 }
 
-/// Whether images come from an upstream registry that no image of the cluster itself comes from: nodes may not have been told yet where they
+/// Whether images come from an upstream registry that no image of the cluster itself comes from: nodes may not know yet where they
 /// get those. A runtime reads that at each pull.
 fn has_registries_of_its_own(cx: &PlanContext<'_>) -> bool {
     let hosts = |of_cluster: bool| {

@@ -100,7 +100,7 @@ pub async fn deliver(
 /// The answer to a put comes after all its bytes, which may take long on a slow line: only keepalives limit the time.
 async fn wait(answer: oneshot::Receiver<Response>) -> Result<Response, ChannelError> {
     match answer.await {
-        Ok(Response::NotUnderstood { reason }) => Err(ChannelError::NotUnderstood(reason)),
+        Ok(Response::NotUnderstood { reason }) => Err(ChannelError::NotUnderstood(answers::error(reason))),
         Ok(answer) => Ok(answer),
         Err(_) => Err(ChannelError::Lost),
     }

@@ -17,6 +17,8 @@ const NAMES: &str = "(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|credential
 
 /// After so many characters without a closing quote, a quote counts as unclosed.
 const LONGEST_QUOTED: usize = 64 << 10;
+/// What is before a key on its line is looked at so far, in bytes: it is the indentation.
+const LONGEST_INDENT: usize = 4 << 10;
 
 /// A name at the end of a key.
 static NAME: LazyLock<Option<Regex>> =
@@ -112,18 +114,20 @@ fn values(text: &str, pattern: &Regex, option: bool) -> String {
 /// Where the value at `start` ends, and its replacement. The key starts at `key`.
 fn value(text: &str, key: usize, start: usize, option: bool) -> (usize, String) {
     let rest = &text[start..];
-    let line_start = text[..key].rfind('\n').map_or(0, |at| at + 1);
+    let near = text.floor_char_boundary(key.saturating_sub(LONGEST_INDENT));
+    let line_start = text[near..key].rfind('\n').map_or(near, |at| near + at + 1);
     let before = text[line_start..key].trim_end_matches(['"', '\'']);
     let opens_line = before.chars().all(|c| c.is_whitespace() || matches!(c, '-' | '?' | '{' | ','));
-    let line_end = rest.find('\n').unwrap_or(rest.len());
     let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
     if let Some(quote) = quote
         && let Some(length) = quoted(rest, quote)
-        && (opens_line || length <= line_end)
+        && (opens_line || !rest[..length].contains('\n'))
         && rest[length..].chars().next().is_none_or(|c| c.is_whitespace() || matches!(c, ',' | '}' | ']' | ')' | ';'))
     {
         return (start + length, format!("{quote}{MARK}{quote}"));
     }
+    // Not before: a line may have millions of values, and behind this one the search goes on.
+    let line_end = rest.find('\n').unwrap_or(rest.len());
     if option {
         let length = rest.find(char::is_whitespace).unwrap_or(rest.len());
         // An unclosed quote, or one that is closed in the middle of a word.
