@@ -4,6 +4,8 @@
 //! It is here, and not beside the recipes, because both programs report it. A test of the recipes checks it: a field
 //! either changes their plan or is named here.
 
+mod cri_o;
+
 use std::fmt;
 use std::net::IpAddr;
 
@@ -63,6 +65,7 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     }
     all.etcd(&cluster.etcd);
     all.runtime(&cluster.runtime);
+    all.0.extend(cri_o::check(cluster));
     all.network(&cluster.network);
     all.load_balancer(&cluster.load_balancer.mode);
     all.registry(&cluster.registry);
@@ -140,7 +143,7 @@ impl All {
     }
 
     fn runtime(&mut self, runtime: &Runtime) {
-        self.word("spec.runtime.type", runtime.kind, &[RuntimeKind::Containerd]);
+        self.word("spec.runtime.type", runtime.kind, &[RuntimeKind::Containerd, RuntimeKind::CriO]);
     }
 
     fn network(&mut self, network: &Network) {

@@ -11,6 +11,7 @@ mod cases;
 pub mod cluster_facts;
 mod containers;
 pub mod converge;
+mod crictl;
 pub mod depot_content;
 mod difference;
 mod digest_cache;

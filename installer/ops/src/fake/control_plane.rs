@@ -33,7 +33,8 @@ pub(super) fn config(system: &RootedSystem, args: &[&str]) -> Option<String> {
 
 /// The problem that kubeadm's preflight finds, if there is one.
 pub(super) fn not_ready(system: &RootedSystem, state: &State, args: &[&str]) -> Option<String> {
-    if !state.units.get("containerd.service").is_some_and(|unit| unit.active) {
+    let runs = |unit: &str| state.units.get(unit).is_some_and(|unit| unit.active);
+    if !runs("containerd.service") && !runs("crio.service") {
         return Some("CRI: the container runtime is not running".to_owned());
     }
     if !state.known.contains_key("kubelet.service") {
