@@ -29,6 +29,7 @@ pub(super) fn look(machine: &Machine, config_dump: &[String]) -> Result<ProbeAns
     })
 }
 
+/// A line that begins so: to `pinned_images` CRI-O adds the image of the sandbox.
 fn has_line(dump: &str, wanted: &str) -> bool {
-    dump.lines().any(|line| line.trim() == wanted)
+    dump.lines().any(|line| line.trim().starts_with(wanted))
 }

@@ -219,7 +219,9 @@ fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErro
     let text = config(cx, node)?;
     // The keys that decide whether pods start; CRI-O prints values in TOML syntax.
     let is_shown = |line: &&str| SHOWN.iter().any(|key| line.split_once(" = ").is_some_and(|(of, _)| of == *key));
-    let config_dump = text.lines().filter(is_shown).map(str::to_owned).collect();
+    // CRI-O adds to a list.
+    let beginning = |line: &str| line.strip_suffix(']').unwrap_or(line).to_owned();
+    let config_dump = text.lines().filter(is_shown).map(beginning).collect();
     let config = draft.file(&path, 0o644, text);
     let unit = draft.template(paths::unit(runtime.unit), template!("crio.service"), context! { bin => folder(cx) })?;
     let loaded = vec![path, paths::unit(runtime.unit), runtime.program("crio")];
