@@ -248,6 +248,36 @@ mod tests {
                     source: Default::default(),
                 }
             }),
+            ("an image of CRI-O", |h| {
+                use kubexm_plan::op::{Op, Unit};
+                for program in ["crio", "crictl"] {
+                    h.put(&runtime::of(RuntimeKind::CriO).program(program), "#!/bin/true\n");
+                }
+                h.unit("crio.service", "/usr/local/lib/cri-o/crio");
+                h.put(
+                    "/etc/crio/crio.conf.d/90-kubexm.conf",
+                    "[crio.image]\npinned_images = [\"registry.k8s.io/pause:*\"]\n",
+                );
+                let unit = Unit {
+                    name: "crio.service".to_owned(),
+                    enabled: true,
+                    running: Some(true),
+                    loaded: vec![],
+                    reloaded: vec![],
+                };
+                crate::dispatch::converge(&Op::from(unit), &h.machine).expect("CRI-O");
+                let digest = Digest::of("pause");
+                let served = format!("{{\"registry.k8s.io/pause:3.10.1\":\"{digest}\"}}");
+                h.put("/run/kubexm-double/registry.json", served);
+                ImageLoaded {
+                    reference: "registry.k8s.io/pause:3.10.1".to_owned(),
+                    digest,
+                    manifest: None,
+                    platform: "linux/amd64".into(),
+                    runtime: RuntimeKind::CriO,
+                    source: Default::default(),
+                }
+            }),
             ("an image of the store", |h| {
                 h.ready_for_init();
                 let (layer, index) = ("a layer", "{\"schemaVersion\":2,\"manifests\":[]}");

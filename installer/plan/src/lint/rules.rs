@@ -330,7 +330,7 @@ fn no_secret(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
         });
         // What stands in the place of a secret is none: `"auth": "{{slot:…}}"`.
         let rest = documents.collect::<Vec<_>>().join(DOCUMENTS);
-        plan.slots.keys().fold(rest, |rest, slot| rest.replace(&slot.placeholder(), ""))
+        plan.slots.keys().fold(rest, |rest, slot| rest.replace(&slot.placeholder(), HOLE))
     };
     let found =
         plan.texts.iter().filter_map(|(digest, text)| credential::in_text(&rest(text)).map(|what| (digest, what)));
