@@ -11,7 +11,7 @@
 #            "-linkmode external -extldflags -static" ./cmd/crio` in its repository at the version below (libseccomp-dev); pinns: `make` in its folder pinns
 #   conmon   `make bin/conmon PKG_CONFIG="pkg-config --static" CFLAGS=-static` in github.com/containers/conmon (libglib2.0-dev)
 #   crictl   `CGO_ENABLED=0 go build -mod=vendor ./cmd/crictl` in github.com/kubernetes-sigs/cri-tools
-#   runc     the lab's as runc.lab, and as runc a script: `REAL_RUNC=/usr/local/lib/cri-o/runc.lab exec /usr/local/sbin/runc "$@"` (tests/lab/runc-lab)
+#   runc     the lab's (~/.cache/kubexm-lab/bin/runc) as runc.lab, and tests/lab/cri-o-runc as runc
 # These in the folder cri-o/bin of ~/.cache/kubexm-lab/cri-o/cri-o.amd64.vVERSION.tar.gz.
 . "$ROOT/tests/e2e/network.sh"
 say "CRI-O on two hosts"
