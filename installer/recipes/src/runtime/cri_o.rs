@@ -32,6 +32,14 @@ const POLICY: &str = "/etc/crio/kubexm-policy.json";
 const LOGINS: &str = "/etc/crio/kubexm-auth.json";
 /// Slot of the login.
 const LOGIN_SLOT: &str = "registry-auth";
+/// Folders that CRI-O makes when it starts, outside of its own: hooks and files of others may be there.
+const MADE: [&str; 5] = [
+    "/etc/crio/auth",
+    "/etc/crio/policies",
+    "/usr/share/containers",
+    "/usr/share/containers/oci",
+    "/usr/share/containers/oci/hooks.d",
+];
 /// Keys of its configuration that are looked at when it runs.
 const SHOWN: [&str; 8] = [
     "root",
@@ -231,6 +239,7 @@ fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErro
         .ensure(config)
         .ensure(unit)
         .ensure(Dir { path: paths::CNI_CONF.to_owned(), mode: 0o755 })
+        .ensure_all(MADE.map(|path| Dir { path: path.to_owned(), mode: 0o755 }))
         .ensure_all(runtime.state.iter().copied().map(StateDir::at))
         .ensure(Unit {
             name: runtime.unit.to_owned(),
