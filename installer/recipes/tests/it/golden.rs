@@ -4,7 +4,7 @@
 use crate::common::{Site, fleet_text, text};
 use insta::{Settings, assert_snapshot};
 use kubexm_plan::{Plan, lint};
-use kubexm_recipes::{RecipeError, sample};
+use kubexm_recipes::sample;
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{
     API_PORT, Audit, Cluster, ExternalKind, Harbor, InternalKind, LoadBalancerMode, MaterialFile, MaterialUse,
