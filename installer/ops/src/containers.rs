@@ -7,37 +7,9 @@ use serde::Deserialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::container::{Container, Signal};
 use crate::system::Program;
 use crate::{Machine, OpError, crictl};
-
-/// A container that kubelet made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Container {
-    /// The runtime's id.
-    pub id: String,
-    /// Its process runs.
-    pub running: bool,
-}
-
-/// What a container's first process is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
-    Term,
-    Kill,
-    /// It reads its files again.
-    Hup,
-}
-
-impl Signal {
-    /// Its name, as kill(1) takes it.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Term => "SIGTERM",
-            Self::Kill => "SIGKILL",
-            Self::Hup => "SIGHUP",
-        }
-    }
-}
 
 /// Every container of this name in pods of kube-system, ended ones too; none where the runtime does not run.
 pub(crate) fn of_system_pod(machine: &Machine, kind: RuntimeKind, name: &str) -> Result<Vec<Container>, OpError> {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::containers::{Container, Signal};
+use crate::container::{Container, Signal};
 use crate::image_list::ImageList;
 use crate::system::Program;
 use crate::{Machine, OpError};

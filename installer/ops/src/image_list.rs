@@ -1,4 +1,4 @@
-//! Images of a runtime, as `ctr images list` and `ctr images check` of containerd print them, or as CRI-O lists them.
+//! Images of a runtime, as `ctr images list` and `ctr images check` of containerd print them, or by all their names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use kubexm_spec::Digest;
 /// Labels for the CRI plugin and kubelet's image garbage collection: managed by CRI, and pinned.
 pub(crate) const LABELS: [&str; 2] = ["io.cri-containerd.image=managed", "io.cri-containerd.pinned=pinned"];
 
-/// Images by name. CRI-O knows one by the digests of its index and of its manifest.
+/// Images by name. A runtime may know one by the digests of its index and of its manifest.
 #[derive(Debug)]
 pub(crate) struct ImageList {
     listed: BTreeMap<String, Vec<Listed>>,

@@ -9,6 +9,7 @@ pub mod backup;
 #[cfg(test)]
 mod cases;
 pub mod cluster_facts;
+mod container;
 mod containers;
 pub mod converge;
 mod crictl;

@@ -329,9 +329,9 @@ pub struct Leftover {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeSetting {
-    /// `/etc/crio/crio.conf.d/99-site.conf`.
+    /// Its path, `…/99-site.conf`.
     pub file: String,
-    /// `crio.image.pause_image`; `registry docker.io` in a file of registries; empty if the file cannot be read as TOML.
+    /// Its sections and its name, with dots between them; `registry docker.io` in a file of registries; empty if the file cannot be read as TOML.
     pub key: String,
     /// The value as TOML writes it.
     pub value: String,

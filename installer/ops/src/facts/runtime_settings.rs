@@ -64,7 +64,7 @@ fn settings(
     Ok(all.into_iter().map(|(key, value)| RuntimeSetting { file: path.to_owned(), key, value: short(value) }).collect())
 }
 
-/// `crio.image.pause_image` and its value.
+/// Each key with its sections before it, and its value.
 fn of_configuration(table: &Table) -> Vec<(String, String)> {
     let mut all = Vec::new();
     flatten(table, "", &mut all);

@@ -33,8 +33,7 @@ pub(super) fn config(system: &RootedSystem, args: &[&str]) -> Option<String> {
 
 /// The problem that kubeadm's preflight finds, if there is one.
 pub(super) fn not_ready(system: &RootedSystem, state: &State, args: &[&str]) -> Option<String> {
-    let runs = |unit: &str| state.units.get(unit).is_some_and(|unit| unit.active);
-    if !runs("containerd.service") && !runs("crio.service") {
+    if !super::units::runs_containers(state) {
         return Some("CRI: the container runtime is not running".to_owned());
     }
     if !state.known.contains_key("kubelet.service") {

@@ -84,7 +84,7 @@ pub(super) fn clear(machine: &Machine, socket: &str, rest: Rest) -> Result<(), O
     let before = mark::before(machine)?;
     let data = own_etcd::data_dir(machine)?;
     let folders = state_folders::all().into_iter().chain((data != state_folders::ETCD).then_some(data.as_str()));
-    // Folders of another runtime may be somebody else's: podman's are those of CRI-O.
+    // Folders of another runtime may be somebody else's: podman shares some.
     let others = runtime::INSTALLED.iter().filter(|runtime| runtime.endpoint != socket);
     let others: Vec<&str> = others.flat_map(|runtime| runtime.state).copied().collect();
     folders
