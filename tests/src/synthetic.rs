@@ -24,6 +24,8 @@ pub struct SyntheticBundle {
     pub packages: Arc<CarriedPackages>,
 }
 
+/// What an archive has that is unpacked as a whole: among others, programs that units start and ops run.
+const ALL: [&str; 5] = ["one", "two", "crio", "crictl", "runc"];
 /// An add-on of YAML.
 const OBJECTS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: site}\ndata: {a: b}\n---\napiVersion: v1\nkind: Secret\n\
                        metadata: {name: site}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: site}\n";
@@ -97,7 +99,7 @@ impl SyntheticBundle {
                 let beside =
                     members.iter().filter_map(|member| Some(format!("{}etcd", member.strip_suffix("etcdctl")?)));
                 members.extend(beside.collect::<Vec<_>>());
-                members.extend(archive.all.iter().flat_map(|folder| ["one", "two"].map(|name| join(folder, name))));
+                members.extend(archive.all.iter().flat_map(|folder| ALL.map(|name| join(folder, name))));
                 tar_gz(&members, &text).map_err(|e| e.to_string())?
             }
             _ if matches!(item.key, ArtifactKey::Yaml(_)) => OBJECTS.into(),
