@@ -77,12 +77,6 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
     }
 }
 
-/// Whether a container runtime runs.
-pub(super) fn runs_containers(state: &State) -> bool {
-    let runs = |unit: &str| state.units.get(unit).is_some_and(|unit| unit.active);
-    runs("containerd.service") || runs(super::cri_o::UNIT)
-}
-
 fn show(system: &RootedSystem, state: &State, unit: &str) -> String {
     let now = text(system, unit);
     let known = state.known.get(unit);
