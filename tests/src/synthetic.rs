@@ -11,7 +11,7 @@ use kubexm_manifests::{Catalogue, Payload, require};
 use kubexm_recipes::packages::{CarriedPackages, CarriedSet};
 use kubexm_recipes::sample;
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, FORMAT, Manifest};
-use kubexm_spec::{Arch, ArtifactKey, Cluster, Digest, Platform, Trust};
+use kubexm_spec::{Arch, ArtifactKey, Cluster, Digest, Platform, Program, Trust};
 
 /// The bundle: its manifest, and its blobs in memory.
 #[derive(Clone, Debug)]
@@ -24,6 +24,10 @@ pub struct SyntheticBundle {
     pub packages: Arc<CarriedPackages>,
 }
 
+/// What an archive has that is unpacked as a whole.
+const ALL: [&str; 2] = ["one", "two"];
+/// The same of CRI-O: what its unit starts and ops run.
+const CRI_O: [&str; 3] = ["crio", "crictl", "runc"];
 /// An add-on of YAML.
 const OBJECTS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: site}\ndata: {a: b}\n---\napiVersion: v1\nkind: Secret\n\
                        metadata: {name: site}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: site}\n";
@@ -97,7 +101,9 @@ impl SyntheticBundle {
                 let beside =
                     members.iter().filter_map(|member| Some(format!("{}etcd", member.strip_suffix("etcdctl")?)));
                 members.extend(beside.collect::<Vec<_>>());
-                members.extend(archive.all.iter().flat_map(|folder| ["one", "two"].map(|name| join(folder, name))));
+                let is_cri_o = item.key == ArtifactKey::Binary(Program::CriO);
+                let all: &[&str] = if is_cri_o { &CRI_O } else { &ALL };
+                members.extend(archive.all.iter().flat_map(|folder| all.iter().map(|name| join(folder, name))));
                 tar_gz(&members, &text).map_err(|e| e.to_string())?
             }
             _ if matches!(item.key, ArtifactKey::Yaml(_)) => OBJECTS.into(),

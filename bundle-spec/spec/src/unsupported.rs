@@ -63,6 +63,7 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     }
     all.etcd(&cluster.etcd);
     all.runtime(&cluster.runtime);
+    all.cri_o(cluster);
     all.network(&cluster.network);
     all.load_balancer(&cluster.load_balancer.mode);
     all.registry(&cluster.registry);
@@ -140,7 +141,29 @@ impl All {
     }
 
     fn runtime(&mut self, runtime: &Runtime) {
-        self.word("spec.runtime.type", runtime.kind, &[RuntimeKind::Containerd]);
+        self.word("spec.runtime.type", runtime.kind, &[RuntimeKind::Containerd, RuntimeKind::CriO]);
+    }
+
+    /// What has not run on hosts with it.
+    fn cri_o(&mut self, cluster: &Cluster) {
+        if cluster.runtime.kind != RuntimeKind::CriO {
+            return;
+        }
+        let kind = cluster.registry.kind;
+        let instead = match kind {
+            RegistryKind::None => "CRI-O imports no images: name a registry, embedded or registry",
+            _ => "with CRI-O today: embedded, registry",
+        };
+        let known = [RegistryKind::Embedded, RegistryKind::Registry].contains(&kind);
+        self.add(!known, "spec.registry.type", kind.word(), instead);
+        self.add(cluster.runtime.own_folder().is_some(), "spec.runtime.dataDir", "", LEAVE_OUT);
+        let instead = "put a file of your own into /etc/crio/crio.conf.d of the hosts, which kubexm-install keeps";
+        self.add(!cluster.runtime.extra_config.is_empty(), "spec.runtime.extraConfig", "", instead);
+        let plugin = cluster.network.plugin;
+        // Of what can be installed otherwise: the rest is named below.
+        let unknown = [NetworkPlugin::Calico, NetworkPlugin::Cilium].contains(&plugin);
+        self.add(unknown, "spec.network.plugin", plugin.word(), "with CRI-O today: flannel, none");
+        self.add(cluster.network.multus, "spec.network.multus", "true", LEAVE_OUT);
     }
 
     fn network(&mut self, network: &Network) {

@@ -1,5 +1,5 @@
-//! Containers of pods, through the runtime's own program: containerd's `ctr`, which every node with containerd has
-//! (`crictl` can be left out of a bundle).
+//! Containers of pods, through the runtime's own programs: containerd's `ctr`, which every node with containerd has
+//! (`crictl` can be left out of a bundle), and those of CRI-O's archive.
 
 use kubexm_plan::runtime;
 use kubexm_spec::cluster::RuntimeKind;
@@ -7,32 +7,18 @@ use serde::Deserialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::container::{Container, Signal};
 use crate::system::Program;
-use crate::{Machine, OpError};
-
-/// A container that kubelet made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Container {
-    /// The runtime's id.
-    pub id: String,
-    /// Its process runs.
-    pub running: bool,
-}
-
-/// What a container's first process is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
-    Term,
-    Kill,
-    /// It reads its files again.
-    Hup,
-}
+use crate::{Machine, OpError, crictl};
 
 /// Every container of this name in pods of kube-system, ended ones too; none where the runtime does not run.
 pub(crate) fn of_system_pod(machine: &Machine, kind: RuntimeKind, name: &str) -> Result<Vec<Container>, OpError> {
     supported(kind, "containers of", "restarted")?;
     if !machine.path(runtime::of(kind).socket()).exists() {
         return Ok(Vec::new());
+    }
+    if kind == RuntimeKind::CriO {
+        return crictl::of_system_pod(machine, name);
     }
     // kubelet's labels, which the CRI plugin keeps (k8s.io/cri-client, kubelet/types/labels.go).
     let filter =
@@ -59,6 +45,9 @@ pub(crate) fn created(machine: &Machine, kind: RuntimeKind, id: &str) -> Result<
         created_at: String,
     }
     supported(kind, "containers of", "restarted")?;
+    if kind == RuntimeKind::CriO {
+        return crictl::created(machine, id);
+    }
     let program = ctr(["containers", "info", id]);
     let text = machine.run(&program)?.stdout();
     let unreadable = |why: String| OpError::other(format!("`{program}` does not say when it was created: {why}"));
@@ -70,12 +59,10 @@ pub(crate) fn created(machine: &Machine, kind: RuntimeKind, id: &str) -> Result<
 /// Asks a container's process to end or to read its files again, or ends it. One that is gone is no error; kubelet starts a static pod's again.
 pub(crate) fn signal(machine: &Machine, kind: RuntimeKind, id: &str, signal: Signal) -> Result<(), OpError> {
     supported(kind, "containers of", "restarted")?;
-    let name = match signal {
-        Signal::Term => "SIGTERM",
-        Signal::Kill => "SIGKILL",
-        Signal::Hup => "SIGHUP",
-    };
-    let program = ctr(["tasks", "kill", "--signal", name, id]);
+    if kind == RuntimeKind::CriO {
+        return crictl::signal(machine, id, signal);
+    }
+    let program = ctr(["tasks", "kill", "--signal", signal.name(), id]);
     let output = machine.try_run(&program)?;
     let gone = String::from_utf8_lossy(&output.stderr).contains("not found");
     if output.code == 0 || gone {
@@ -88,8 +75,10 @@ pub(crate) fn signal(machine: &Machine, kind: RuntimeKind, id: &str, signal: Sig
 /// Refuses a runtime whose program is not known here: `what` of it cannot be `done`.
 pub(crate) fn supported(kind: RuntimeKind, what: &str, done: &str) -> Result<(), OpError> {
     match kind {
-        RuntimeKind::Containerd => Ok(()),
-        other => Err(OpError::other(format!("{what} {other} cannot be {done} yet; use containerd"))),
+        RuntimeKind::Containerd | RuntimeKind::CriO => Ok(()),
+        other @ (RuntimeKind::Docker | RuntimeKind::Isulad) => {
+            Err(OpError::other(format!("{what} {other} cannot be {done} yet; use containerd")))
+        }
     }
 }
 

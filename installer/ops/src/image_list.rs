@@ -1,4 +1,4 @@
-//! Images in the output of `ctr images list` and `ctr images check` of containerd.
+//! Images of a runtime, as `ctr images list` and `ctr images check` of containerd print them, or by all their names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,26 +8,40 @@ use kubexm_spec::Digest;
 /// Labels for the CRI plugin and kubelet's image garbage collection: managed by CRI, and pinned.
 pub(crate) const LABELS: [&str; 2] = ["io.cri-containerd.image=managed", "io.cri-containerd.pinned=pinned"];
 
-/// Images of containerd, listed with two commands.
+/// Images by name. A runtime may know one by the digests of its index and of its manifest.
 #[derive(Debug)]
 pub(crate) struct ImageList {
-    listed: BTreeMap<String, Listed>,
+    listed: BTreeMap<String, Vec<Listed>>,
     complete: BTreeSet<String>,
 }
 
 impl ImageList {
     /// `listed` is the output of `ctr images list`, `complete` that of `ctr images check --quiet`.
     pub(crate) fn parse(listed: &str, complete: &str) -> Self {
-        let listed = listed.lines().filter_map(parse_line).map(|(name, image)| (name.to_owned(), image)).collect();
+        let listed =
+            listed.lines().filter_map(parse_line).map(|(name, image)| (name.to_owned(), vec![image])).collect();
         Self { listed, complete: complete.lines().map(|line| line.trim().to_owned()).collect() }
     }
 
+    /// Names, all of which are complete.
+    pub(crate) fn of(names: Vec<(String, Vec<Listed>)>) -> Self {
+        let complete = names.iter().map(|(name, _)| name.clone()).collect();
+        Self { listed: names.into_iter().collect(), complete }
+    }
+
     /// The state of an op's image.
-    pub(crate) fn of(&self, op: &ImageLoaded) -> Loaded {
-        let by_tag = self.listed.get(&op.reference);
-        let by_digest = self.listed.get(&by_digest(op, known_digest(op, by_tag)));
+    pub(crate) fn state_of(&self, op: &ImageLoaded) -> Loaded {
+        let by_tag = self.named(op, &op.reference);
+        let by_digest = self.named(op, &by_digest(op, known_digest(op, by_tag)));
         let complete = by_tag.is_some() && self.complete.contains(&op.reference);
         Loaded { by_tag: by_tag.cloned(), by_digest: by_digest.cloned(), complete }
+    }
+
+    /// What a name resolves to: to a digest that is accepted, if to any.
+    fn named(&self, op: &ImageLoaded, name: &str) -> Option<&Listed> {
+        let all = self.listed.get(name)?;
+        let accepted = |listed: &&Listed| op.accepted().any(|digest| digest.to_string() == listed.digest);
+        all.iter().find(accepted).or_else(|| all.first())
     }
 }
 

@@ -10,8 +10,10 @@ pub mod backup;
 #[cfg(test)]
 mod cases;
 pub mod cluster_facts;
+mod container;
 mod containers;
 pub mod converge;
+mod crictl;
 pub mod depot_content;
 mod difference;
 mod digest_cache;

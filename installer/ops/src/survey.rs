@@ -24,11 +24,14 @@ pub fn survey(steps: &[Step], machine: &Machine) -> Result<Survey, OpError> {
     let machine = machine.in_survey(scope_of(steps));
     let (probes, mut others): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| step.ops.is_empty());
     // Images come last: their list is requested in the background, and all of them would wait for it.
-    let images = |step: &Step| step.ops.iter().any(|op| matches!(op, Op::ImageLoaded(_)));
-    others.sort_by_key(|step| images(step));
+    let runtime = |step: &Step| {
+        step.ops.iter().find_map(|op| if let Op::ImageLoaded(image) = op { Some(image.runtime) } else { None })
+    };
+    others.sort_by_key(|step| runtime(step).is_some());
     let mut holding = std::thread::scope(|scope| {
-        if others.last().is_some_and(|step| images(step)) {
-            scope.spawn(|| image_loaded::in_survey(&machine).is_some());
+        if let Some(runtime) = others.last().and_then(|step| runtime(step)) {
+            let machine = &machine;
+            scope.spawn(move || image_loaded::in_survey(machine, runtime).is_some());
         }
         held(&others, &machine)
     });

@@ -99,6 +99,9 @@ pub struct Facts {
     pub listeners: Vec<Listener>,
     /// Files and processes of another Kubernetes, container runtime or etcd.
     pub leftovers: Vec<Leftover>,
+    /// What files of others set in the configuration of a runtime, and are read after kubexm's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runtime_settings: Vec<RuntimeSetting>,
     /// What of a docker engine is on the host: a dockerd that runs, its configuration, its data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub docker: Vec<Leftover>,
@@ -320,6 +323,18 @@ pub struct Leftover {
     pub what: String,
     /// Whether kubexm made it, according to the ledger.
     pub ours: bool,
+}
+
+/// A setting of a runtime in a file of somebody else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimeSetting {
+    /// Its path, `…/99-site.conf`.
+    pub file: String,
+    /// Its sections and its name, with dots between them; `registry docker.io` in a file of registries; empty if the file cannot be read as TOML.
+    pub key: String,
+    /// The value as TOML writes it.
+    pub value: String,
 }
 
 /// keepalived, haproxy or nginx, installed or running.

@@ -151,6 +151,9 @@ pub enum SlotProvider {
 pub enum LoginForm {
     /// For a client: the value of an `Authorization` header by RFC 7617, `Basic …`. The password can be read from it.
     Header,
+    /// For a client that keeps logins in a file of JSON (`containers-auth.json(5)`): user name and password in base64. The password can
+    /// be read from it.
+    Auth,
     /// For a server: a line of htpasswd with a hash by bcrypt.
     Htpasswd,
 }

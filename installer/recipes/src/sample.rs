@@ -202,6 +202,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         round_trip_ms: 10,
         listeners: Vec::new(),
         leftovers: Vec::new(),
+        runtime_settings: Vec::new(),
         docker: Vec::new(),
         balancers: Vec::new(),
         state_folders: Vec::new(),

@@ -15,6 +15,7 @@ use kubexm_plan::cluster_facts::Certificate;
 use kubexm_plan::kubeadm_certificates::MANAGED;
 use kubexm_plan::op::HARBOR_UNIT;
 use kubexm_plan::{CONTROLLER, CheckedPlan, state_folders};
+use kubexm_spec::cluster::RuntimeKind;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -234,10 +235,10 @@ impl Fleet for Rooted {
         for host in self.hosts.iter().filter(|host| self.root(host).join("etc/kubernetes/kubelet.conf").is_file()) {
             let config =
                 std::fs::read_to_string(self.root(host).join("etc/containerd/config.toml")).unwrap_or_default();
-            let root = config
-                .lines()
-                .find_map(|line| line.strip_prefix("root = "))
-                .map_or(CONTAINERD, |root| root.trim_matches('"'));
+            let named = config.lines().find_map(|line| line.strip_prefix("root = "));
+            let cri_o = self.machine(host).path("/etc/crio/crio.conf.d/90-kubexm.conf").exists();
+            let usual = if cri_o { RuntimeKind::CriO } else { RuntimeKind::Containerd }.data_dir();
+            let root = named.map_or(usual, |root| root.trim_matches('"'));
             let blob = format!("{root}/blob");
             for path in [blob.as_str(), "/var/log/pods/etcd/0.log"].iter().chain(network) {
                 let real = self.machine(host).path(path);
@@ -266,9 +267,6 @@ impl Fleet for Rooted {
         self.broken.lock().expect("no panic").clone()
     }
 }
-
-/// containerd's own default.
-const CONTAINERD: &str = "/var/lib/containerd";
 
 /// The cluster without tokens, keys and ids, which are new every time.
 fn in_words(cluster: &Value) -> BTreeMap<String, String> {

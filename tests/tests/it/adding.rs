@@ -121,7 +121,7 @@ fn the_files_of_a_pipeline_are_those_that_name_the_example() {
 }
 
 /// How many files an addition may touch: rows of its table.
-const BUDGETS: [(&str, usize); 4] = [("An op kind", 4), ("An act", 4), ("A container runtime", 6), ("A pipeline", 5)];
+const BUDGETS: [(&str, usize); 4] = [("An op kind", 4), ("An act", 4), ("A container runtime", 14), ("A pipeline", 5)];
 
 #[test]
 fn an_addition_touches_no_more_files_than_its_budget() {

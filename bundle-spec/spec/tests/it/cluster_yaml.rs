@@ -138,6 +138,16 @@ const NOT_BUILT: &[(&str, &str)] = &[
         "spec.kubernetes.apiServerArgs.etcd-prefix",
     ),
     ("  runtime: {type: docker}\n", "spec.runtime.type"),
+    ("  runtime: {type: cri-o}\n  registry: {type: none}\n", "spec.registry.type"),
+    ("  runtime: {type: cri-o}\n  registry: {type: harbor}\n", "spec.registry.type"),
+    (
+        "  runtime: {type: cri-o, dataDir: /data/images, extraConfig: {crio: {}}}\n",
+        "spec.runtime.dataDir spec.runtime.extraConfig",
+    ),
+    (
+        "  runtime: {type: cri-o}\n  network: {plugin: calico, multus: true}\n",
+        "spec.network.plugin spec.network.multus",
+    ),
     ("  network: {plugin: kube-ovn}\n", "spec.network.plugin"),
     (
         "  network: {plugin: cilium, options: {kubeProxyReplacement: true}}\n",
@@ -172,6 +182,7 @@ fn unsupported_settings_are_read_and_distinguished_from_mistakes() {
     for built in [
         sample(),
         &file("  registry: {type: registry}\n  system: {osPackages: none}\n"),
+        &file("  runtime: {type: cri-o}\n"),
         &file("  bundle: {os: [debian-12]}\n  system: {osPackages: full, debs: [vim]}\n"),
         &file("  network: {plugin: cilium, version: 1.20.0, options: {l7Proxy: false, MTU: 1400}}\n"),
     ] {

@@ -64,6 +64,7 @@ pub fn facts(host: &str) -> Facts {
         round_trip_ms: 1,
         listeners: Vec::new(),
         leftovers: Vec::new(),
+        runtime_settings: Vec::new(),
         docker: Vec::new(),
         balancers: Vec::new(),
         state_folders: Vec::new(),

@@ -23,7 +23,7 @@ impl World {
         for (name, host) in &self.hosts {
             for (unit, _) in host.units().filter(|(_, running)| *running) {
                 for (path, loaded) in host.loaded(unit) {
-                    if host.state.get(&format!("path:{path}")).map(String::as_str) != Some(loaded) {
+                    if host.state.get(&host.key_of(path)).map(String::as_str) != Some(loaded) {
                         let text = format!("{unit} on {name} runs with an older {path} than the one on disk");
                         broken.push((Invariant::LoadedConfig, text));
                     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::Resource;
+use kubexm_plan::{Resource, runtime};
 
 use super::world::blob_key;
 use crate::link::ObservedState;
@@ -78,8 +78,9 @@ pub(super) fn below<'a>(key: &'a str, folder: &str) -> Option<&'a str> {
         Some(("path", path)) => path,
         // Images are in the runtime's folder of data, which cluster.yaml may name.
         Some(("image", _)) => {
+            let usual = runtime::INSTALLED.iter().any(|runtime| runtime.kind.data_dir() == folder);
             let of_data =
-                folder.ends_with("/containerd") && !["/opt/", "/run/"].iter().any(|at| folder.starts_with(at));
+                usual || folder.ends_with("/containerd") && !["/opt/", "/run/"].iter().any(|at| folder.starts_with(at));
             return of_data.then_some("images");
         }
         _ => return None,

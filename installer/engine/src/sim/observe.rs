@@ -112,7 +112,7 @@ impl World {
         if unit.running == Some(true) {
             for path in unit.files() {
                 // A missing path cannot have been loaded; starting the unit is refused.
-                let now = here.state.get(&format!("path:{path}")).map_or("missing", String::as_str);
+                let now = here.state.get(&here.key_of(path)).map_or("missing", String::as_str);
                 want.push((format!("loaded:{}:{path}", unit.name), now.to_owned()));
             }
         }

@@ -189,7 +189,7 @@ impl World {
             if !here.has_path(&path) {
                 return Err(format!("{} would start without {path}", unit.name));
             }
-            self.read(host, step, &format!("path:{path}"))?;
+            self.read(host, step, &here.key_of(&path))?;
         }
         Ok(())
     }

@@ -170,7 +170,8 @@ impl World {
         let prefix = format!("loaded:{unit}:");
         for (key, was) in keys.iter().filter(|(key, _)| key.starts_with(&prefix)) {
             let path = key.trim_start_matches(&prefix);
-            let now = self.host(host)?.state.get(&format!("path:{path}")).cloned();
+            let here = self.host(host)?;
+            let now = here.state.get(&here.key_of(path)).cloned();
             match (was, now) {
                 (None, _) => self.remove(host, key)?,
                 (Some(_), Some(now)) => self.restore_key(host, key, &now),

@@ -237,7 +237,14 @@ impl Host {
 
     /// Whether a path exists.
     pub(super) fn has_path(&self, path: &str) -> bool {
-        self.state.contains_key(&format!("path:{path}"))
+        self.state.contains_key(&self.key_of(path))
+    }
+
+    /// The key of a path; of a file in a folder that an archive has filled as a whole, that of all files there.
+    pub(super) fn key_of(&self, path: &str) -> String {
+        let (own, folder) = (format!("path:{path}"), path.rsplit_once('/').map_or("", |(folder, _)| folder));
+        let all = format!("path:{folder}/*");
+        if !self.state.contains_key(&own) && self.state.contains_key(&all) { all } else { own }
     }
 
     /// Whether a unit runs.

@@ -15,6 +15,7 @@ mod os;
 mod ours;
 mod packages;
 mod processes;
+mod runtime_settings;
 mod services;
 mod state_folders;
 
@@ -149,6 +150,7 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         round_trip_ms: 0,
         listeners: listeners::look(machine, &processes, &ours)?,
         leftovers: leftovers::look(machine, &processes, &ours)?,
+        runtime_settings: runtime_settings::look(machine)?,
         docker: leftovers::of_docker(machine, &processes, &ours),
         balancers: balancers::look(machine, &processes, &ours),
         state_folders: if ours.stamped() { Vec::new() } else { state_folders::look(machine, &folders.filled)? },

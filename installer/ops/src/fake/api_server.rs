@@ -77,15 +77,15 @@ pub(super) fn run_manifest(system: &RootedSystem, state: &mut State) {
     }
 }
 
-fn pods() -> impl Iterator<Item = &'static str> {
+pub(super) fn pods() -> impl Iterator<Item = &'static str> {
     READ_BY.into_iter().chain([KUBE_VIP]).map(|(pod, _)| pod).chain(proxies::PODS)
 }
 
-fn get<'s>(state: &'s State, pod: &str) -> Option<&'s StaticPod> {
+pub(super) fn get<'s>(state: &'s State, pod: &str) -> Option<&'s StaticPod> {
     if pod == API_SERVER { state.api_server.as_ref() } else { state.static_pods.get(pod) }
 }
 
-fn set(state: &mut State, pod: &str, container: Option<StaticPod>) {
+pub(super) fn set(state: &mut State, pod: &str, container: Option<StaticPod>) {
     match container {
         container if pod == API_SERVER => state.api_server = container,
         Some(container) => drop(state.static_pods.insert(pod.to_owned(), container)),
@@ -115,7 +115,7 @@ fn now() -> u64 {
 }
 
 /// The container with an id, and its pod.
-fn find<'s>(state: &'s State, id: &str) -> Option<(&'static str, &'s StaticPod)> {
+pub(super) fn find<'s>(state: &'s State, id: &str) -> Option<(&'static str, &'s StaticPod)> {
     pods().find_map(|pod| get(state, pod).filter(|found| found.id == id).map(|found| (pod, found)))
 }
 

@@ -1,7 +1,7 @@
 //! The files and objects that kubeadm creates on a control plane, and its preflight.
 
-use kubexm_plan::etcd;
 use kubexm_plan::kubeadm_certificates::{CLUSTER_CA, MANAGED, READ_BY};
+use kubexm_plan::{etcd, runtime};
 use serde_json::Value;
 
 use super::api_server;
@@ -33,7 +33,7 @@ pub(super) fn config(system: &RootedSystem, args: &[&str]) -> Option<String> {
 
 /// The problem that kubeadm's preflight finds, if there is one.
 pub(super) fn not_ready(system: &RootedSystem, state: &State, args: &[&str]) -> Option<String> {
-    if !state.units.get("containerd.service").is_some_and(|unit| unit.active) {
+    if !runtime::INSTALLED.iter().any(|runtime| state.units.get(runtime.unit).is_some_and(|unit| unit.active)) {
         return Some("CRI: the container runtime is not running".to_owned());
     }
     if !state.known.contains_key("kubelet.service") {

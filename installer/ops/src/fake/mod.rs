@@ -10,6 +10,7 @@ mod api_server;
 mod etcd;
 
 mod control_plane;
+mod cri_o;
 mod harbor;
 pub mod harbor_host;
 mod harbor_state;
@@ -138,6 +139,7 @@ impl System for RootedSystem {
             "kubeadm" => kubeadm::kubeadm(self, &mut state, &args, &program.hidden)?,
             "kubectl" => kubectl::kubectl(self, &mut state, &args, program.stdin.as_deref().unwrap_or_default()),
             "helm" => helm::helm(self, &mut state, &args, program.stdin.as_deref().unwrap_or_default()),
+            name if cri_o::is_its(name) => cri_o::run(self, &mut state, name, &args)?,
             "ctr" => images::ctr(self, &mut state, &args, &program.pieces),
             "etcdctl" => etcd::etcdctl(self, &state, &args)?,
             "etcdutl" => etcd::etcdutl(self, &args)?,

@@ -24,7 +24,7 @@ pub(super) struct State {
     pub known: BTreeMap<String, Digest>,
     /// Incremented with every start of a unit, for invocation ids.
     pub starts: u64,
-    /// containerd's images by name.
+    /// The runtime's images by name.
     pub images: BTreeMap<String, Image>,
     /// The container of its API server.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -64,6 +64,9 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
                 crate::fsio::remove(&system.at("/run/containerd/containerd.sock"))?;
                 let _ = std::fs::remove_dir(system.at("/run/containerd"));
             }
+            if unit == super::cri_o::UNIT {
+                super::cri_o::stopped(system)?;
+            }
             Ok(Output::default())
         }
         "reset-failed" => {
@@ -198,6 +201,9 @@ fn start(system: &RootedSystem, state: &mut State, unit: &str) -> Result<Output,
         let socket = system.at("/run/containerd/containerd.sock");
         crate::fsio::make_parent(&socket)?;
         std::fs::write(&socket, b"").map_err(OpError::path("write", &socket))?;
+    }
+    if unit == super::cri_o::UNIT {
+        super::cri_o::started(system)?;
     }
     Ok(Output::default())
 }

@@ -6,6 +6,8 @@
 //! such flag and requests only its own platform; its transfer service ignores `--hosts-dir`, so `--local` is used. An
 //! import uses `--local` in both, since the archive is generated while it is read. The labels are those that the CRI
 //! plugin and kubelet's image garbage collection use.
+//!
+//! CRI-O pulls each image by its one name, from where its own configuration says, and pins what its configuration names.
 
 use kubexm_plan::op::{ImageLoaded, ImageSource, Listed, Loaded};
 use kubexm_plan::runtime::{self, RuntimeTraits};
@@ -16,17 +18,20 @@ use crate::containers::{self, ctr};
 use crate::image_list::{ImageList, LABELS, by_digest, known_digest, parse_line};
 use crate::oci_archive;
 use crate::system::Program;
-use crate::{Converge, Machine, OpError, Wave};
+use crate::{Converge, Machine, OpError, Wave, crictl};
 
 const CONTAINERD: &RuntimeTraits = runtime::of(RuntimeKind::Containerd);
 
 impl Converge for ImageLoaded {
     fn observe(&self, machine: &Machine) -> Result<Loaded, OpError> {
         containers::supported(self.runtime, "images of", "loaded")?;
-        if let Some(loaded) = in_survey(machine).map(|all| all.of(self))
+        if let Some(loaded) = in_survey(machine, self.runtime).map(|all| all.state_of(self))
             && self.satisfied(&loaded, machine)
         {
             return Ok(loaded);
+        }
+        if self.runtime == RuntimeKind::CriO {
+            return Ok(crictl::images(machine)?.state_of(self));
         }
         let by_tag = list(machine, &self.reference)?;
         let by_digest = list(machine, &by_digest(self, known_digest(self, by_tag.as_ref())))?;
@@ -48,6 +53,9 @@ impl Converge for ImageLoaded {
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         containers::supported(self.runtime, "images of", "loaded")?;
+        if self.runtime == RuntimeKind::CriO {
+            return with_cri_o(machine, self);
+        }
         match &self.source {
             ImageSource::Registry => pull(machine, self)?,
             ImageSource::Store { blobs } => {
@@ -79,9 +87,12 @@ impl Converge for ImageLoaded {
     }
 
     fn restore(&self, machine: &Machine, before: &Loaded, wave: Wave) -> Result<(), OpError> {
-        // While containerd still runs; if it is gone or is not kubexm's, the images are removed with its data.
-        if wave != Wave::Stop || !machine.path(CONTAINERD.socket()).exists() {
+        // While the runtime still runs; if it is gone or is not kubexm's, the images are removed with its data.
+        if wave != Wave::Stop || !machine.path(runtime::of(self.runtime).socket()).exists() {
             return Ok(());
+        }
+        if self.runtime == RuntimeKind::CriO {
+            return if before.by_tag.is_none() { crictl::remove(machine, &self.reference) } else { Ok(()) };
         }
         let by_digest = self.accepted().map(|digest| (by_digest(self, digest), &before.by_digest));
         for (name, was) in [(self.reference.clone(), &before.by_tag)].into_iter().chain(by_digest) {
@@ -90,6 +101,35 @@ impl Converge for ImageLoaded {
             }
         }
         Ok(())
+    }
+}
+
+/// CRI-O imports nothing: an image comes from a registry.
+fn with_cri_o(machine: &Machine, op: &ImageLoaded) -> Result<(), OpError> {
+    if !op.source.is_registry() {
+        return Err(OpError::other(format!(
+            "{} cannot be imported into {}: name a registry in spec.registry.type",
+            op.reference, op.runtime
+        )));
+    }
+    crictl::pull(machine, op).map_err(explain_refusal)?;
+    let found = crictl::images(machine)?.state_of(op);
+    let digest = known_digest(op, found.by_tag.as_ref());
+    match found.by_tag {
+        Some(image) if image.digest == digest.to_string() && image.pinned => Ok(()),
+        Some(image) if image.digest == digest.to_string() => Err(OpError::other(format!(
+            "{} was pulled, and is not pinned: another file than kubexm's in {} sets pinned_images",
+            op.reference,
+            runtime::of(op.runtime).drop_ins.map_or_else(String::new, |(folder, _)| folder.to_owned())
+        ))),
+        other => Err(OpError::other(format!(
+            "{} resolved to {}, but {} is expected: {} received something else; look at {} and at the registry it              points at",
+            op.reference,
+            other.as_ref().map_or("nothing", |image| &image.digest),
+            op.digest,
+            op.runtime,
+            runtime::of(op.runtime).registries
+        ))),
     }
 }
 
@@ -104,12 +144,19 @@ fn pull(machine: &Machine, op: &ImageLoaded) -> Result<(), OpError> {
     machine.run(&pull.arg(&*op.reference)).map(drop).map_err(explain_refusal)
 }
 
-/// containerd says of a refused login that there are no credentials, or that the repository may not exist.
+/// containerd says of a refused login that there are no credentials, or that the repository may not exist; CRI-O, what the
+/// registry answered.
 fn explain_refusal(error: OpError) -> OpError {
     let text = error.full();
-    if !["401 Unauthorized", "403 Forbidden", "authorization failed", "no basic auth credentials"]
-        .iter()
-        .any(|words| text.contains(words))
+    if ![
+        "401 Unauthorized",
+        "403 Forbidden",
+        "authorization failed",
+        "no basic auth credentials",
+        "authentication required",
+    ]
+    .iter()
+    .any(|words| text.contains(words))
     {
         return error;
     }
@@ -127,8 +174,11 @@ fn is_1(machine: &Machine) -> Result<bool, OpError> {
 }
 
 /// The images of the runtime, within a survey.
-pub(crate) fn in_survey(machine: &Machine) -> Option<&ImageList> {
-    machine.survey()?.images(|references| list_all(machine, references).ok())
+pub(crate) fn in_survey(machine: &Machine, runtime: RuntimeKind) -> Option<&ImageList> {
+    machine.survey()?.images(|references| match runtime {
+        RuntimeKind::CriO => crictl::images(machine).ok(),
+        _ => list_all(machine, references).ok(),
+    })
 }
 
 /// The images with these references, by tag and by digest, in parallel.
@@ -195,6 +245,36 @@ mod tests {
                     manifest: Some(manifest),
                     platform: "linux/amd64".into(),
                     runtime: RuntimeKind::Containerd,
+                    source: Default::default(),
+                }
+            }),
+            ("an image of CRI-O", |h| {
+                use kubexm_plan::op::{Op, Unit};
+                for program in ["crio", "crictl"] {
+                    h.put(&runtime::of(RuntimeKind::CriO).program(program), "#!/bin/true\n");
+                }
+                h.unit("crio.service", "/usr/local/lib/cri-o/crio");
+                h.put(
+                    "/etc/crio/crio.conf.d/90-kubexm.conf",
+                    "[crio.image]\npinned_images = [\"registry.k8s.io/pause:*\"]\n",
+                );
+                let unit = Unit {
+                    name: "crio.service".to_owned(),
+                    enabled: true,
+                    running: Some(true),
+                    loaded: vec![],
+                    reloaded: vec![],
+                };
+                crate::dispatch::converge(&Op::from(unit), &h.machine).expect("CRI-O");
+                let digest = Digest::of("pause");
+                let served = format!("{{\"registry.k8s.io/pause:3.10.1\":\"{digest}\"}}");
+                h.put("/run/kubexm-double/registry.json", served);
+                ImageLoaded {
+                    reference: "registry.k8s.io/pause:3.10.1".to_owned(),
+                    digest,
+                    manifest: None,
+                    platform: "linux/amd64".into(),
+                    runtime: RuntimeKind::CriO,
                     source: Default::default(),
                 }
             }),

@@ -9,11 +9,11 @@ use kubexm_plan::op::{PodReady, Started, StaticPodStarted, StaticPodState};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::API_PORT;
 
-use crate::containers::{self, Container, Signal};
+use crate::container::{Container, Signal};
 use crate::kube::kubectl;
 use crate::ops::act::members;
 use crate::started::{boot_id, digests, holds, read_record, remove_record, write_record};
-use crate::{Converge, Machine, OpError, Wave, fsio};
+use crate::{Converge, Machine, OpError, Wave, containers, fsio};
 
 /// How long kubelet and the pod may take until the API server answers again.
 const READY: Duration = Duration::from_secs(180);

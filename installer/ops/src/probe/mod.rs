@@ -5,6 +5,7 @@ mod answer;
 pub mod authority;
 mod clock;
 mod cri;
+mod cri_o;
 mod depot_lacks;
 pub(crate) mod dns;
 mod etcd;
@@ -35,6 +36,7 @@ use crate::{Machine, OpError};
 pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
     let answer = match probe {
         Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump } => cri::look(machine, config_dump),
+        Probe::CriReady { runtime: RuntimeKind::CriO, config_dump } => cri_o::look(machine, config_dump),
         Probe::CriReady { runtime, .. } => Ok(no(format!("{runtime} is not supported yet"))),
         Probe::Https { url, ca, login } => server::answers(machine, url, ca, login.as_deref()),
         Probe::ApiReady { url, ca } => server::api_answers(machine, url, ca),

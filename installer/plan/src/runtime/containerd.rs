@@ -9,7 +9,9 @@ pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     unit: "containerd.service",
     other_units: &[],
     endpoint: "unix:///run/containerd/containerd.sock",
+    programs: None,
     config: "/etc/containerd/config.toml",
+    drop_ins: None,
     registries: "/etc/containerd/certs.d",
     // `root`, `state`, and the plugin `opt`.
     state: &["/opt/containerd", "/run/containerd", "/var/lib/containerd"],

@@ -13,8 +13,12 @@ pub struct RuntimeTraits {
     pub other_units: &'static [&'static str],
     /// Its CRI endpoint, as Kubernetes writes it.
     pub endpoint: &'static str,
+    /// Folder of its own programs, which are on no search path; none if they are where programs usually are.
+    pub programs: Option<&'static str>,
     /// Its main configuration file.
     pub config: &'static str,
+    /// Folder of drop-ins, in the order of their names, of which the last one wins; and the one that kubexm writes there.
+    pub drop_ins: Option<(&'static str, &'static str)>,
     /// Folder with the configuration of registries.
     pub registries: &'static str,
     /// Folders that it creates and fills.
@@ -48,6 +52,11 @@ impl RuntimeTraits {
         self.endpoint.trim_start_matches("unix://")
     }
 
+    /// One of its programs, as it is run.
+    pub fn program(&self, name: &str) -> String {
+        self.programs.map_or_else(|| name.to_owned(), |folder| format!("{folder}/{name}"))
+    }
+
     /// The unit without its suffix, as in `journalctl --unit`.
     pub fn service(&self) -> &'static str {
         self.unit.trim_end_matches(".service")
@@ -65,7 +74,9 @@ pub(super) const DETECTED_ONLY: RuntimeTraits = RuntimeTraits {
     unit: "",
     other_units: &[],
     endpoint: "",
+    programs: None,
     config: "",
+    drop_ins: None,
     registries: "",
     state: &[],
     container_mounts: &[],

@@ -47,23 +47,29 @@ fn of_network<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> impl Iterator
 
 /// One step for each image; they are independent of each other.
 pub fn steps(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
-    let mut steps = Vec::new();
+    let all = of_node(cx, node)?;
+    Ok(all.iter().map(|(name, artifact)| step(cx, node, name, artifact)).collect())
+}
+
+/// The images that a node has in advance, each with the end of its step's id.
+pub fn of_node<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<Vec<(String, &'a Artifact)>, RecipeError> {
+    let mut all = Vec::new();
     for image in of_roles(cx.cluster, node) {
-        steps.push(step(cx, node, image.name(), cx.image(image, node.platform)?));
+        all.push((image.name().to_owned(), cx.image(image, node.platform)?));
     }
     // Without a registry every node gets it below, as it gets all others.
     let of_balancer = balancer::images(cx, node)?.filter(|_| cx.cluster.registry.kind != RegistryKind::None);
-    steps.extend(of_balancer.map(|(name, image)| step(cx, node, name, image)));
+    all.extend(of_balancer.map(|(name, image)| (name.to_owned(), image)));
     // A reference cannot be part of a step id; its digest can, and is the same in every plan.
     let short = |artifact: &Artifact| Digest::of(&artifact.name).hex()[..12].to_owned();
     if cx.cluster.registry.kind == RegistryKind::None {
-        steps.extend(extra(cx, node).map(|a| step(cx, node, &format!("extra-{}", short(a)), a)));
+        all.extend(extra(cx, node).map(|a| (format!("extra-{}", short(a)), a)));
     } else {
         let mut seen = BTreeSet::new();
         let once = of_network(cx, node).filter(|a| seen.insert(a.name.as_str()));
-        steps.extend(once.map(|a| step(cx, node, &format!("network-{}", short(a)), a)));
+        all.extend(once.map(|a| (format!("network-{}", short(a)), a)));
     }
-    Ok(steps)
+    Ok(all)
 }
 
 /// Images of the user, of add-ons and of charts, without the cluster's own images. They are imported if there is no

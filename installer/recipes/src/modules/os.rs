@@ -7,7 +7,7 @@ use kubexm_plan::backup::FROM_BACKUP;
 use kubexm_plan::op::{
     Dir, Hostname, HostsBlock, KernelModule, MoveAside, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Timezone, Unit,
 };
-use kubexm_plan::{Step, Undo, state_folders};
+use kubexm_plan::{Step, Undo, runtime, state_folders};
 use kubexm_spec::cluster::{Firewall, ProxyMode, Roles, Selinux};
 use kubexm_spec::{Cluster, names};
 
@@ -133,7 +133,10 @@ fn set_aside(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<Step> {
 /// Whether a service of a host with these roles fills a state folder: nodes need all of the usual ones, members of etcd their data
 /// folder, and hosts that only serve others none.
 pub fn is_filled(cluster: &Cluster, roles: Roles, path: &str) -> bool {
-    let usual = state_folders::all().contains(&path);
+    // Another runtime's may be somebody else's: podman's are those of CRI-O.
+    let of_another = runtime::INSTALLED.iter().filter(|runtime| runtime.kind != cluster.runtime.kind);
+    let of_another = of_another.flat_map(|runtime| runtime.state).any(|folder| *folder == path);
+    let usual = state_folders::all().contains(&path) && !of_another;
     let member = roles.etcd && path == cluster.etcd.data_dir;
     member || (roles.in_cluster() && usual) || cluster.data_folders(roles).contains(&path)
 }

@@ -33,6 +33,7 @@ mod programs;
 mod proxies;
 mod report;
 mod resolv_conf;
+mod runtime_settings;
 mod settings;
 mod space;
 mod storage;
@@ -81,6 +82,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "existing", run: existing::run },
     Check { name: UNCHANGED, run: unchanged::run },
     Check { name: "drift", run: drift::run },
+    Check { name: "runtime-settings", run: runtime_settings::run },
     Check { name: "ports", run: ports::run },
     Check { name: "resolv.conf", run: resolv_conf::run },
     Check { name: "dns", run: dns::run },

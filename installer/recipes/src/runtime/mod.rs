@@ -7,8 +7,10 @@ mod extra_config;
 mod of_cluster;
 mod steps;
 
+use std::collections::BTreeMap;
+
 use kubexm_spec::cluster::RuntimeKind;
-use kubexm_spec::{ArtifactKey, Program};
+use kubexm_spec::{ArtifactKey, Cluster, Program};
 
 pub use of_cluster::{cgroup_driver, of, upstream_hosts};
 pub use steps::RuntimeSteps;
@@ -19,8 +21,33 @@ use crate::error::RecipeError;
 
 /// Refuses a version in the bundle whose configuration no recipe can write.
 pub fn unknown_version(cx: &PlanContext<'_>) -> Option<RecipeError> {
-    let mut programs = cx.manifest.artifacts.iter().filter(|a| a.key == ArtifactKey::Binary(Program::Containerd));
-    programs.find_map(|program| containerd::check_version(&program.version).err())
+    let checks: [(Program, fn(&str) -> Result<(), RecipeError>); 2] =
+        [(Program::Containerd, containerd::check_version), (Program::CriO, cri_o::check_version)];
+    let mut programs = cx.manifest.artifacts.iter().flat_map(|artifact| {
+        let of_it = checks.iter().filter(|(program, _)| artifact.key == ArtifactKey::Binary(*program));
+        of_it.map(|(_, check)| check(&artifact.version))
+    });
+    programs.find_map(Result::err)
+}
+
+/// What the configuration of a node's runtime sets, by key, if others may put drop-ins beside it.
+pub fn settings(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<BTreeMap<String, String>> {
+    match cx.cluster.runtime.kind {
+        RuntimeKind::CriO => cri_o::settings(cx, node).ok(),
+        _ => None,
+    }
+}
+
+/// Why an upgrade is refused, if it is: with this runtime none has run on hosts yet.
+pub fn upgrade_refused(cluster: &Cluster) -> Option<String> {
+    let refused = cluster.runtime.kind != RuntimeKind::Containerd;
+    refused.then(|| {
+        format!(
+            "the cluster has {} as its runtime, which no upgrade replaces yet: its version goes with that of Kubernetes; create a new \
+             cluster with the new version, and move to it",
+            cluster.runtime.kind
+        )
+    })
 }
 
 /// The version of the cluster's runtime in the bundle.

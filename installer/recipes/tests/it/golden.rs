@@ -4,7 +4,7 @@
 use crate::common::{Site, fleet_text, text};
 use insta::{Settings, assert_snapshot};
 use kubexm_plan::{Plan, lint};
-use kubexm_recipes::{RecipeError, sample};
+use kubexm_recipes::sample;
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{
     API_PORT, Audit, Cluster, ExternalKind, Harbor, InternalKind, LoadBalancerMode, MaterialFile, MaterialUse,
@@ -88,17 +88,13 @@ fn a_network_that_the_operator_brings() {
 fn cri_o_in_place_of_containerd() {
     let mut cluster = sample::cluster();
     cluster.runtime = Runtime { kind: RuntimeKind::CriO, ..Runtime::default() };
-    let site = Site::of(cluster);
-    assert!(matches!(site.create(), Err(RecipeError::NotInstalled { .. })));
-    let plan = kubexm_recipes::create_unsupported(&site.cx()).unwrap();
-    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    assert_eq!(warnings, Vec::new());
+    let plan = checked(&Site::of(cluster));
     golden("cri-o", || {
         assert_snapshot!("plan", plan.render());
         assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
         assert_snapshot!("config", text(&plan, "/etc/crio/crio.conf.d/90-kubexm.conf"));
         assert_snapshot!("registries", text(&plan, "/etc/containers/registries.conf.d/90-kubexm.conf"));
-        assert_snapshot!("policy", text(&plan, "/etc/containers/policy.json"));
+        assert_snapshot!("policy", text(&plan, "/etc/crio/kubexm-policy.json"));
         for unit in ["crio", "kubelet"] {
             assert_snapshot!(unit, text(&plan, &format!("/etc/systemd/system/{unit}.service")));
         }

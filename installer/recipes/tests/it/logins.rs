@@ -7,7 +7,7 @@ use crate::common::{Site, text};
 use insta::{Settings, assert_snapshot};
 use kubexm_plan::op::{Content, File, Op, Unit};
 use kubexm_plan::{LoginForm, Plan, Probe, SlotProvider, lint};
-use kubexm_recipes::{RecipeError, sample};
+use kubexm_recipes::sample;
 use kubexm_spec::cluster::{Cluster, Registry, RegistryAuth, RegistryKind, Runtime, RuntimeKind, SecretSource};
 
 const NAME: &str = "registry.demo.kubexm.internal";
@@ -158,11 +158,21 @@ fn readmes_of_package_repositories_name_the_user_and_no_password_is_served() {
 }
 
 #[test]
-fn cri_o_is_refused_with_a_login_that_it_would_not_show() {
+fn cri_o_has_the_login_in_a_file_of_its_own_that_only_root_reads() {
     let mut cluster = cluster(RegistryKind::Embedded);
     cluster.runtime = Runtime { kind: RuntimeKind::CriO, ..Runtime::default() };
-    let error = kubexm_recipes::create_unsupported(&Site::of(cluster).cx()).unwrap_err();
-    assert!(matches!(error, RecipeError::Unsupported { .. }), "{error}");
+    let plan = plan(cluster);
+    let all: Vec<_> = logins(&plan).into_iter().filter(|(.., form)| *form == LoginForm::Auth).collect();
+    let of = |host: &str| {
+        let file = "/etc/crio/kubexm-auth.json".to_owned();
+        (format!("{host}/runtime.mirrors"), file, 0o600, LoginForm::Auth)
+    };
+    assert_eq!(all, [of("node1"), of("node2")]);
+    golden(|| assert_snapshot!("cri-o-auth", text(&plan, "/etc/crio/kubexm-auth.json")));
+    assert!(
+        text(&plan, "/etc/crio/crio.conf.d/90-kubexm.conf")
+            .contains("global_auth_file = \"/etc/crio/kubexm-auth.json\"")
+    );
 }
 
 #[test]

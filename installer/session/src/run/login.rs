@@ -22,7 +22,8 @@ pub(crate) fn in_form(
 ) -> Result<Zeroizing<String>, String> {
     let password = password_line(password);
     match form {
-        LoginForm::Header => Ok(header(username, password)),
+        LoginForm::Header => Ok(Zeroizing::new(format!("Basic {}", auth(username, password).as_str()))),
+        LoginForm::Auth => Ok(auth(username, password)),
         LoginForm::Htpasswd => {
             let id = plan.cluster_id.ok_or("the plan has no cluster id; run `kubexm-install create` again")?;
             htpasswd(username, password, &id.to_string())
@@ -30,10 +31,9 @@ pub(crate) fn in_form(
     }
 }
 
-fn header(username: &str, password: &str) -> Zeroizing<String> {
+fn auth(username: &str, password: &str) -> Zeroizing<String> {
     let both = Zeroizing::new(format!("{username}:{password}"));
-    let encoded = Zeroizing::new(base64::engine::general_purpose::STANDARD.encode(both.as_bytes()));
-    Zeroizing::new(format!("Basic {}", encoded.as_str()))
+    Zeroizing::new(base64::engine::general_purpose::STANDARD.encode(both.as_bytes()))
 }
 
 /// The salt is of the cluster and the name, and of nothing secret: a hash by SHA-256 of the password would be easier to
@@ -51,8 +51,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_is_that_of_rfc_7617() {
-        assert_eq!(header("Aladdin", "open sesame").as_str(), "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+    fn a_login_is_encoded_as_rfc_7617_does_it() {
+        assert_eq!(auth("Aladdin", "open sesame").as_str(), "QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
     }
 
     #[test]

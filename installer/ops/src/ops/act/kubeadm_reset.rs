@@ -84,7 +84,13 @@ pub(super) fn clear(machine: &Machine, socket: &str, rest: Rest) -> Result<(), O
     let before = mark::before(machine)?;
     let data = own_etcd::data_dir(machine)?;
     let folders = state_folders::all().into_iter().chain((data != state_folders::ETCD).then_some(data.as_str()));
-    folders.into_iter().try_for_each(|folder| foreign::refuse(machine, folder))?;
+    // Folders of another runtime may be somebody else's: podman shares some.
+    let others = runtime::INSTALLED.iter().filter(|runtime| runtime.endpoint != socket);
+    let others: Vec<&str> = others.flat_map(|runtime| runtime.state).copied().collect();
+    folders
+        .into_iter()
+        .filter(|folder| !others.contains(folder))
+        .try_for_each(|folder| foreign::refuse(machine, folder))?;
     members::leave(machine, rest)?;
     let kubelet = systemd::show(machine, KUBELET)?;
     if kubelet.active() || kubelet.running() {
@@ -92,7 +98,7 @@ pub(super) fn clear(machine: &Machine, socket: &str, rest: Rest) -> Result<(), O
     }
     unmount::unmount_below(machine, state_folders::KUBELET)?;
     clearing.run_act(&reset(socket, data))?;
-    remove_leftovers(machine, &before)
+    remove_leftovers(machine, socket, &before)
 }
 
 fn reset(socket: &str, data: String) -> Program {
@@ -128,11 +134,12 @@ fn gave_ca(machine: &Machine) -> Result<bool, OpError> {
     Ok(ledger::any_not_rolled_back(machine.ledger().records()?.iter(), gives))
 }
 
-fn remove_leftovers(machine: &Machine, before: &[PathState]) -> Result<(), OpError> {
+fn remove_leftovers(machine: &Machine, socket: &str, before: &[PathState]) -> Result<(), OpError> {
     // Stops what kubeadm has left running: it only warns if the runtime does not answer.
     pods::stop_all(machine)?;
     moving_address::remove(machine)?;
-    let mounts = runtime::INSTALLED.iter().flat_map(|runtime| runtime.container_mounts);
+    let used = runtime::INSTALLED.iter().filter(|runtime| runtime.endpoint == socket);
+    let mounts = used.flat_map(|runtime| runtime.container_mounts);
     mounts.into_iter().try_for_each(|folder| unmount::unmount_below(machine, folder))?;
     fsio::remove(&machine.path(files::JOIN_CONFIG))?;
     for place in before {

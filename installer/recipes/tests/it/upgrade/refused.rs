@@ -1,6 +1,8 @@
 //! What is asked before anything is changed: each refusal by name, each warning.
 #![allow(clippy::panic, reason = "tests")]
 
+use kubexm_spec::cluster::{Runtime, RuntimeKind};
+
 use super::*;
 
 #[test]
@@ -245,4 +247,13 @@ fn what_has_no_way_back_is_said_before() {
         assert!(matches!(last(id), Some(Undo::Irreversible { .. })), "{id}");
     }
     assert!(matches!(last("node3/upgrade.node"), Some(Undo::Act { .. })));
+}
+
+#[test]
+fn a_cluster_with_cri_o_is_not_upgraded_yet() {
+    let mut case = Case::of(1, 1, PATCH);
+    let (mut cluster, facts) = (case.site.cluster.clone(), case.site.facts.clone());
+    cluster.runtime = Runtime { kind: RuntimeKind::CriO, ..Runtime::default() };
+    case.site = Site { facts, ..Site::of(cluster) };
+    assert!(case.refused().contains("cri-o as its runtime, which no upgrade replaces yet"), "{}", case.refused());
 }

@@ -1,7 +1,7 @@
 //! What is around the hosts: ports, resolvers, settings, networks; roles; the bundle.
 
 use kubexm_recipes::preflight::Severity::{Fail, Warn};
-use kubexm_spec::cluster::{ExternalKind, Firewall, InternalKind, LoadBalancerMode};
+use kubexm_spec::cluster::{ExternalKind, Firewall, InternalKind, LoadBalancerMode, Runtime, RuntimeKind};
 use kubexm_spec::{ArtifactKey, Program};
 
 use super::super::edits::{configured, mounts};
@@ -57,6 +57,23 @@ pub const ROWS: &[Row] = rows! {
         => "containerd.service (installed)", "container runtime", "kubexm's would replace it";
     "existing" Fail NODE1, "another containerd's config", |s| s.node1().put("/etc/containerd/config.toml", "version = 2\n")
         => "/etc/containerd/config.toml (installed)", "container runtime", "kubexm's would replace it";
+    "runtime-settings" Fail NODE2, "a drop-in that is read after ours, and sets what ours sets", |s| {
+            s.cluster.runtime = Runtime { kind: RuntimeKind::CriO, ..Runtime::default() };
+            s.node2().put("/etc/crio/crio.conf.d/99-site.conf", "[crio.runtime]\ncgroup_manager = \"cgroupfs\"\nlog_size_max = 1\n");
+        } => "crio.runtime.cgroup_manager = \"cgroupfs\" in /etc/crio/crio.conf.d/99-site.conf", "the last value", "before 90-kubexm.conf";
+    "runtime-settings" Fail NODE1, "a drop-in that is no TOML", |s| {
+            s.cluster.runtime = Runtime { kind: RuntimeKind::CriO, ..Runtime::default() };
+            s.node1().put("/etc/crio/crio.conf.d/99-site.conf", "[crio.runtime\n");
+        } => "99-site.conf, which is no TOML", "it does not start", "mend it";
+    "runtime-settings" Fail NODE1, "another registry for an upstream host", |s| {
+            s.cluster.runtime = Runtime { kind: RuntimeKind::CriO, ..Runtime::default() };
+            s.node1().put("/etc/containers/registries.conf.d/99-site.conf", "[[registry]]\nprefix = \"registry.k8s.io\"\nlocation = \"mirror.example\"\n");
+        } => "registry registry.k8s.io = mirror.example in /etc/containers/registries.conf.d/99-site.conf", "the last value", "before 90-kubexm.conf";
+    "existing" Fail NODE1, "what podman has in the folder of images", |s| {
+            s.cluster.runtime = Runtime { kind: RuntimeKind::CriO, ..Runtime::default() };
+            s.node1().put("/var/lib/containers/storage/libpod/x", "");
+        } => "1 file in /var/lib/containers", "to be empty", "--set-aside";
+
     "hostname" Fail NODE1, "the hostname of the other host", |s| s.node1().put("/proc/sys/kernel/hostname", "node2\n")
         => "\"node2\", which is another host's name", "a different address", "swap the addresses";
     "address" Fail NODE2, "the address of the other host", |s| {

@@ -3,7 +3,7 @@
 use kubexm_spec::{KubernetesVersion, depot};
 
 use super::case::{Case, Lines};
-use crate::{network, registries};
+use crate::{network, registries, runtime};
 
 /// The bundle is of the cluster that runs on the hosts, with all of its nodes.
 pub(super) fn same_cluster(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
@@ -22,6 +22,7 @@ pub(super) fn same_cluster(case: &Case<'_>, problems: &mut Lines, _: &mut Lines)
              of the two cluster.yaml describes"
         ));
     }
+    problems.extend(runtime::upgrade_refused(cluster));
     if let Some(recorded) = registries::other_than_recorded(cluster, case.running) {
         problems.push(format!(
             "cluster.yaml has other hosts in roleGroups.registry than the cluster, which has {}: run `kubexm-install create` with the bundle \
