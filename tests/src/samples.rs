@@ -76,7 +76,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 16] = [
+pub const FLEETS: [Sample; 17] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -244,6 +244,16 @@ pub const FLEETS: [Sample; 16] = [
         added: &["node3"],
         deleted: &["node2"],
         upgraded: PATCH,
+        ..ONE
+    },
+    Sample {
+        name: "CRI-O in place of containerd, with a registry that demands a login",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1, node2], worker: [node3]}",
+        spec: "  runtime: {type: cri-o}\n  registry: {auths: {registry.demo.kubexm.internal: {username: puller, passwordFrom: \
+               {env: REGISTRY_PASSWORD}}}}\n",
+        added: &["node2", "node3"],
+        deleted: &["node2", "node3"],
         ..ONE
     },
     Sample {
