@@ -5,7 +5,7 @@ use super::report::Report;
 use crate::runtime;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
-    let Some((folder, own)) = runtime::of(&input.cx.cluster).drop_ins else { return };
+    let Some((folder, own)) = runtime::of(input.cx.cluster).drop_ins else { return };
     let Ok(nodes) = input.cx.nodes() else { return };
     for host in input.nodes() {
         let node = nodes.iter().find(|node| node.name() == host.name());

@@ -21,13 +21,11 @@ use crate::error::RecipeError;
 
 /// Refuses a version in the bundle whose configuration no recipe can write.
 pub fn unknown_version(cx: &PlanContext<'_>) -> Option<RecipeError> {
-    let checks: [(Program, fn(&str) -> Result<(), RecipeError>); 2] =
-        [(Program::Containerd, containerd::check_version), (Program::CriO, cri_o::check_version)];
-    let mut programs = cx.manifest.artifacts.iter().flat_map(|artifact| {
-        let of_it = checks.iter().filter(|(program, _)| artifact.key == ArtifactKey::Binary(*program));
-        of_it.map(|(_, check)| check(&artifact.version))
-    });
-    programs.find_map(Result::err)
+    cx.manifest.artifacts.iter().find_map(|artifact| match artifact.key {
+        ArtifactKey::Binary(Program::Containerd) => containerd::check_version(&artifact.version).err(),
+        ArtifactKey::Binary(Program::CriO) => cri_o::check_version(&artifact.version).err(),
+        _ => None,
+    })
 }
 
 /// What the configuration of a node's runtime sets, by key, if others may put drop-ins beside it.
