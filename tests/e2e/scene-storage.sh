@@ -75,7 +75,7 @@ listed() {
 
 # Everybody may write to a volume itself.
 closed() {
-  [ "$(lab host root n1 stat -c '%a %u' "$VOLUMES")" = "700 0" ] && ! lab host root n1 setpriv --reuid 65534 --clear-groups ls "$VOLUMES" > /dev/null 2>&1
+  [ "$(lab host root n1 stat -c %a:%u "$VOLUMES")" = 700:0 ] && ! lab host root n1 setpriv --reuid 65534 --clear-groups ls "$VOLUMES" > /dev/null 2>&1
 }
 check "a folder of the system is refused for volumes" says 20 "a folder of the system or of kubexm" storage_bundle bad "{openebs: {basePath: /var/lib/kubelet/pods}}"
 check "two default classes are refused" says 20 "two default classes" storage_bundle bad "{openebs: {}, nfs: {server: 10.77.0.1, path: /srv, defaultClass: true}}"

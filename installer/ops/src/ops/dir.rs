@@ -1,9 +1,11 @@
 //! A directory.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use kubexm_plan::op::Dir;
+use rustix::fs::FileType;
 
 use crate::dirfd::DirFd;
 use crate::path_state::{Look, PathEntry, PathState, PutBack};
@@ -70,13 +72,22 @@ const fn opens(dir: &Dir, mode: u32) -> u32 {
     mode & 0o777 & !dir.mode
 }
 
-/// Whether the mode of before would let others to what is in a folder of root's alone now: services put it there because it was
-/// closed. It stays closed, also where what they wrote outlives them.
+/// Whether the mode of before would let others into a folder of root's alone in which there is one that everybody may write to, as a
+/// volume of OpenEBS is: that was made because the way to it was closed. It stays closed, for a volume outlives what made it.
 fn would_open(dir: &Dir, machine: &Machine, before: &PathState) -> Result<bool, OpError> {
     match before.entry {
         PathEntry::Directory { mode } if dir.mode & 0o077 == 0 && opens(dir, mode) != 0 => {
             let real = machine.path(&dir.path);
-            Ok(real.is_dir() && !DirFd::open(&real)?.names()?.is_empty())
+            if !real.is_dir() {
+                return Ok(false);
+            }
+            let folder = DirFd::open(&real)?;
+            let is_open = |name: &OsString| {
+                folder.entry(name).ok().flatten().is_some_and(|found| {
+                    FileType::from_raw_mode(found.st_mode) == FileType::Directory && found.st_mode & 0o1002 == 0o002
+                })
+            };
+            Ok(folder.names()?.iter().any(is_open))
         }
         _ => Ok(false),
     }
@@ -84,6 +95,8 @@ fn would_open(dir: &Dir, machine: &Machine, before: &PathState) -> Result<bool, 
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use kubexm_plan::Op;
 
     use super::*;
@@ -97,16 +110,19 @@ mod tests {
 
     /// Somebody made it for everybody before.
     #[test]
-    fn a_folder_of_roots_alone_stays_so_while_something_is_in_it() {
+    fn a_folder_of_roots_alone_stays_so_while_everybody_may_write_to_one_in_it() {
         let host = Host::fresh();
-        host.put("/data/volumes/.keep", "");
+        host.put("/data/volumes/theirs", "theirs");
         let op = Op::from(Dir { path: "/data/volumes".to_owned(), mode: 0o700 });
         let found = dispatch::observe(&op, &host.machine).expect("a look");
         assert_eq!((mode(&host, "/data/volumes"), found.satisfied), (0o755, false));
         dispatch::converge(&op, &host.machine).expect("made");
+        let volume = host.machine.path("/data/volumes/pvc-1");
+        fs::create_dir(&volume).expect("a volume");
+        fs::set_permissions(&volume, fs::Permissions::from_mode(0o777)).expect("a mode");
         dispatch::restore(&op, &host.machine, &found, Wave::Data).expect("back");
         assert_eq!(mode(&host, "/data/volumes"), 0o700);
-        fs::remove_file(host.machine.path("/data/volumes/.keep")).expect("removed");
+        fs::remove_dir(&volume).expect("removed");
         dispatch::restore(&op, &host.machine, &found, Wave::Data).expect("back");
         assert_eq!(mode(&host, "/data/volumes"), 0o755);
     }
