@@ -12,11 +12,14 @@ const LONGEST: usize = 64 << 10;
 /// What the last line of a header begins with.
 const LAST: &[u8] = b"---";
 
+/// The header, and what comes after it.
+pub type Whole<R> = Chain<Cursor<Vec<u8>>, BufReader<R>>;
+
 /// A decryptor of what is read.
 ///
 /// # Errors
 /// It is no age file, or its header is longer than any.
-pub fn decryptor<R: Read>(input: R) -> Result<Decryptor<Chain<Cursor<Vec<u8>>, BufReader<R>>>, DecryptError> {
+pub fn decryptor<R: Read>(input: R) -> Result<Decryptor<Whole<R>>, DecryptError> {
     let mut input = BufReader::new(input);
     let mut header = Vec::new();
     loop {
