@@ -69,9 +69,9 @@ pub fn read_within(text: &str, room: &mut Room) -> Result<Vec<Value>, Unreadable
         };
         room.documents = documents;
         // The parser stops where the room ends, and not after it has read the document.
-        let is_last = room.values < NODES_LIMIT || room.bytes < STREAM_BYTES_LIMIT;
+        let is_short = room.values < NODES_LIMIT || room.bytes < STREAM_BYTES_LIMIT;
         let full = || format!("the stream has more than {STREAM_NODES_LIMIT} values, or too many bytes of text");
-        let read = one_within(document, room).map_err(|problem| match is_last && problem.contains("budget") {
+        let read = one_within(document, room).map_err(|problem| match is_short && problem.contains("budget") {
             true => wrong(full()),
             false => wrong(problem),
         });

@@ -89,7 +89,7 @@ fn names(image: &Image) -> Vec<(String, Vec<Listed>)> {
     names
 }
 
-/// Pulls an image from where CRI-O is told to pull it from.
+/// Pulls an image from where CRI-O's configuration says.
 pub(crate) fn pull(machine: &Machine, op: &ImageLoaded) -> Result<(), OpError> {
     machine.run(&crictl(["pull", &op.reference]).within(900)).map(drop)
 }

@@ -45,7 +45,8 @@ fn site() -> (Site, PathBuf, String) {
 fn refusal(site: &Site, backup: &std::path::Path, cluster: &ClusterOptions) -> String {
     let session = site.session();
     let source = session.cluster(cluster).unwrap();
-    Access::obtain(&session, source.cluster(), &cluster.trust, &HostOptions::default()).map(drop).unwrap();
+    let options = (&cluster.trust, &HostOptions::default());
+    Access::obtain_with_backup(&session, source.cluster(), options, backup).map(drop).unwrap();
     let error = session.restore_source(source, backup, false).err().unwrap();
     assert_eq!(error.exit_code(), ExitCode::BackupUnusable, "{error}");
     error.to_string()
@@ -60,6 +61,10 @@ fn an_operator_whom_only_an_unsigned_bundle_names_vouches_for_no_backup() {
     // The question names him before anything is sealed for him.
     let asked = site.answers.asked.lock().unwrap().join("\n");
     assert!(asked.contains(&format!("ops2 ({key})")) && asked.contains("to seal backups"), "{asked}");
+    // And to which addresses everything in the backup would go.
+    let goes = format!("from {}: kept on ", backup.display());
+    let line = asked.lines().find(|line| line.contains(&goes)).unwrap_or_else(|| panic!("{asked}"));
+    assert!(line.contains("every Secret of the cluster") && line.contains('@'), "{line}");
 }
 
 #[test]
