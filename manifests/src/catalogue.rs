@@ -10,6 +10,7 @@ use crate::component::Component;
 use crate::error::CatalogueError;
 use crate::feature::FeatureSet;
 use crate::image::ImageRule;
+use crate::limits;
 use crate::migrate;
 use crate::os::OsProfile;
 use crate::release::{Release, Support};
@@ -152,6 +153,7 @@ impl Catalogue {
         if let Some(found) = value.get("schema").and_then(serde_json::Value::as_str).filter(|found| *found != SCHEMA) {
             return Err(CatalogueError::Schema { found: found.to_owned() });
         }
+        limits::check(&value).map_err(|problem| CatalogueError::Json { source: serde::de::Error::custom(problem) })?;
         serde_json::from_value(value).map_err(|source| CatalogueError::Json { source })
     }
 }

@@ -264,6 +264,17 @@ pub enum RequireError {
         /// The oldest glibc that it runs with.
         needs: String,
     },
+    /// An extra file whose name no file system takes.
+    #[error(
+        "spec.bundle.extraFiles: the name of the file at {address:?} has {length} bytes, and file systems take 255 at most; publish it \
+         under a shorter one"
+    )]
+    LongFileName {
+        /// Without the name.
+        address: String,
+        /// Of the name, in bytes.
+        length: usize,
+    },
     /// An extra file whose address ends without a name.
     #[error("spec.bundle.extraFiles: {address:?} has no file name at its end")]
     NoFileName {
@@ -293,6 +304,7 @@ impl RequireError {
             | Self::Excluded { .. }
             | Self::SameFileName { .. }
             | Self::NoFileName { .. }
+            | Self::LongFileName { .. }
             | Self::NoYaml { .. }
             | Self::ChartOfNoCluster { .. }
             | Self::TwoVersions { .. }

@@ -9,6 +9,7 @@ use crate::catalogue::{Catalogue, ImagePin, SCHEMA, SCHEMA_1};
 use crate::component::{Pin, parse_digest};
 use crate::error::CatalogueError;
 use crate::libc::Libc;
+use crate::limits;
 use crate::release::{PatchRange, Release};
 use crate::verified::{Compared, Verified};
 use crate::version;
@@ -70,6 +71,10 @@ fn lay(mut catalogue: Catalogue, at: &At<'_>) -> Option<Catalogue> {
     }
     if let Some(at) = map.get("releases") {
         releases(&mut catalogue, &at);
+    }
+    // A bundle's catalogue is read within limits, so none is built that nobody reads.
+    if let Some(problem) = serde_json::to_value(&catalogue).ok().and_then(|value| limits::check(&value).err()) {
+        at.bad(problem, "no bundle's catalogue is read with that");
     }
     Some(catalogue)
 }

@@ -11,12 +11,12 @@ use crate::catalogue::Catalogue;
 use crate::chart;
 use crate::component::{Component, NodeRole};
 use crate::error::RequireError;
-use crate::feature::FeatureSet;
 use crate::glibc_of_os;
-use crate::needs::{Asked, Need};
+use crate::needs::Need;
 use crate::os::Profiles;
 use crate::packages;
-use crate::requirements::{ChartSource, Requirement, Requirements, Source, Versions};
+use crate::require_features::{self, Image};
+use crate::requirements::{Requirement, Requirements, Source, Versions};
 use crate::versions::choose;
 
 /// The installer goes first: it is what reads the rest.
@@ -25,6 +25,8 @@ const INSTALLER_STAGE: u8 = 0;
 pub const PACKAGE_STAGE: u8 = 1;
 /// What users add comes last.
 const EXTRA_STAGE: u8 = 6;
+/// The longest name of a file that file systems take, in bytes.
+const FILE_NAME: usize = 255;
 
 /// Every artifact of a cluster, per platform. A bundle of extras only (`kubernetes: None`) needs nothing but its extras.
 pub fn require(cluster: &Cluster, catalogue: &Catalogue) -> Result<Requirements, RequireError> {
@@ -87,10 +89,7 @@ fn cluster_items(
         let found = Image { key: ArtifactKey::Image(*image), repository: &repository, tag, role: rule.role };
         items.extend(platforms.iter().map(|platform| found.item(catalogue, *platform, because, rule.stage)));
     }
-    for (asked, feature) in &chosen.features {
-        let Some(version) = versions.features.get(&feature.name) else { continue };
-        items.extend(feature_items(asked, feature, version, catalogue, platforms));
-    }
+    items.extend(require_features::items(&chosen.features, versions, catalogue, platforms));
     items.extend(platforms.iter().map(|platform| Requirement {
         key: ArtifactKey::Installer,
         platform: Some(*platform),
@@ -140,77 +139,6 @@ fn program_item(
             checksum_url,
         },
     })
-}
-
-/// An image of the catalogue.
-struct Image<'a> {
-    key: ArtifactKey,
-    repository: &'a str,
-    tag: &'a str,
-    role: NodeRole,
-}
-
-impl Image<'_> {
-    fn item(&self, catalogue: &Catalogue, platform: Platform, because: &str, stage: u8) -> Requirement {
-        let reference = format!("{}:{}", self.repository, self.tag);
-        let pin = catalogue.pins.get(&reference);
-        Requirement {
-            key: self.key.clone(),
-            platform: Some(platform),
-            version: self.tag.to_owned(),
-            because: because.to_owned(),
-            role: Some(self.role),
-            optional: false,
-            stage,
-            trust: pin.map_or(Trust::OciDigest, |pin| pin.trust),
-            source: Source::Image { reference, digest: pin.map(|pin| pin.digest) },
-        }
-    }
-}
-
-/// A feature's chart, where it comes as one, and its images, where nothing else carries them.
-fn feature_items(
-    asked: &Asked<'_>,
-    feature: &FeatureSet,
-    version: &str,
-    catalogue: &Catalogue,
-    platforms: &[Platform],
-) -> Vec<Requirement> {
-    let mut items: Vec<Requirement> = feature
-        .chart
-        .iter()
-        .zip(feature.chart_version(version))
-        .map(|(chart, version)| {
-            Requirement {
-                key: ArtifactKey::Chart(asked.chart.to_owned()),
-                platform: None,
-                version: version.clone(),
-                because: asked.because.clone(),
-                role: Some(NodeRole::ControlPlane),
-                optional: false,
-                stage: feature.stage,
-                // the repository's index lists the digest
-                trust: Trust::UpstreamChecksum,
-                source: Source::Chart {
-                    chart: ChartSource::Repository {
-                        url: chart.repository.clone(),
-                        chart: chart.name.clone(),
-                        version,
-                    },
-                },
-            }
-        })
-        .collect();
-    if feature.inside.is_some() {
-        return items;
-    }
-    for image in feature.images_of(version) {
-        let tag = feature.tag(image, version);
-        let key = ArtifactKey::FeatureImage(image.name.clone());
-        let found = Image { key, repository: &image.repository, tag: &tag, role: image.role };
-        items.extend(platforms.iter().map(|platform| found.item(catalogue, *platform, &asked.because, feature.stage)));
-    }
-    items
 }
 
 fn extra_image(image: &ExtraImage, catalogue: &Catalogue, platform: Platform) -> Requirement {
@@ -304,6 +232,10 @@ fn extra_file(file: &ExtraFile) -> Result<(String, Trust, Source), RequireError>
             if matches!(name, "" | "." | "..") {
                 // Its query may be a key.
                 return Err(RequireError::NoFileName { address: path.to_owned() });
+            }
+            if name.len() > FILE_NAME {
+                let (address, length) = (path[..path.len() - name.len()].to_owned(), name.len());
+                return Err(RequireError::LongFileName { address, length });
             }
             let source = Source::File {
                 file_name: name.to_owned(),

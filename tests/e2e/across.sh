@@ -25,7 +25,7 @@ YAML
 # in_pod HOST ADDRESS CMD...: in the network of the pod with that address
 in_pod() {
   local host=$1 address=$2; shift 2
-  lab host root "$host" "for ns in /run/netns/* /run/crio/namespaces/netns/*; do
+  lab host root "$host" "for ns in /run/netns/* /run/crio/namespaces/netns/* /run/kubexm-docker/netns/*; do
     [ -e \$ns ] || continue
     if nsenter --net=\$ns ip -4 -o addr | grep -qF ' $address/'; then exec nsenter --net=\$ns $*; fi
   done; echo no pod has $address; exit 1"

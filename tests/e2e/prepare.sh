@@ -20,6 +20,7 @@ need_calico() { lab calico; }
 need_keepalived() { lab keepalived; }
 need_cilium() { lab cilium; }
 need_harbor() { lab harbor; }
+need_minio() { lab minio; }
 need_storage() { lab storage; }
 need_packages() { lab packages; }
 need_stock-tools() { command -v zstd > /dev/null && command -v skopeo > /dev/null || debian zstd skopeo; }

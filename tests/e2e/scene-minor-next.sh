@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# tier: unproven
+# tier: large
 # seconds: 780
 # needs: lab minor-next
 # The minor version after the lab's own: a host becomes a cluster of it, and is reset; then two control planes and a worker are upgraded to it

@@ -76,7 +76,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 17] = [
+pub const FLEETS: [Sample; 19] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -257,10 +257,29 @@ pub const FLEETS: [Sample; 17] = [
         ..ONE
     },
     Sample {
+        name: "docker in place of containerd",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1, node2], worker: [node3]}",
+        spec: "  runtime: {type: docker}\n  bundle: {extraImages: [{name: \"docker.io/library/busybox:1\"}]}\n",
+        added: &["node2", "node3"],
+        deleted: &["node2", "node3"],
+        ..ONE
+    },
+    Sample {
         name: "multus before the pod network",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{master: [node1, node2], worker: [node3]}",
         spec: "  network: {multus: true}\n",
+        added: &["node2", "node3"],
+        deleted: &["node2", "node3"],
+        upgraded: PATCH,
+        ..ONE
+    },
+    Sample {
+        name: "kube-vip on two control planes",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1, node2], worker: [node3]}",
+        spec: "  loadBalancer: {mode: internal, internal: {type: kube-vip}, vip: 10.0.0.100}\n",
         added: &["node2", "node3"],
         deleted: &["node2", "node3"],
         upgraded: PATCH,
@@ -324,6 +343,8 @@ impl Sample {
     pub fn is_for(&self, pipeline: Pipeline) -> bool {
         match pipeline {
             Pipeline::Create | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::Reset => true,
+            // One that kubeadm could have made; a host without a node's role is not adopted.
+            Pipeline::Adopt => [SAMPLES[0].name, FLEETS[0].name].contains(&self.name),
             // With etcd of kubeadm's, where one host begins alone and others join.
             Pipeline::CreateFromBackup => [SAMPLES[0].name, FLEETS[0].name].contains(&self.name),
             Pipeline::AddNode => !self.added.is_empty(),
@@ -383,7 +404,13 @@ impl Sample {
             if !others.contains(&name.as_str()) {
                 facts.state_folders.clear();
                 facts.joined = nodes.control_plane.contains(name) || nodes.worker.contains(name);
-                facts.stamp = Some(Stamp { cluster: "demo".to_owned(), run: "run".to_owned(), id: None, bundle: None });
+                facts.stamp = Some(Stamp {
+                    cluster: "demo".to_owned(),
+                    run: "run".to_owned(),
+                    id: None,
+                    bundle: None,
+                    adopted: false,
+                });
                 if !cluster.system.ntp_servers.is_empty() {
                     facts.programs.insert("chronyd".to_owned(), Some("/usr/sbin/chronyd".to_owned()));
                 }

@@ -28,6 +28,8 @@ pub struct SyntheticBundle {
 const ALL: [&str; 2] = ["one", "two"];
 /// The same of CRI-O: what its unit starts and ops run.
 const CRI_O: [&str; 3] = ["crio", "crictl", "runc"];
+/// The same of docker.
+const DOCKER: [&str; 2] = ["dockerd", "docker"];
 /// An add-on of YAML.
 const OBJECTS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: site}\ndata: {a: b}\n---\napiVersion: v1\nkind: Secret\n\
                        metadata: {name: site}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: site}\n";
@@ -101,8 +103,11 @@ impl SyntheticBundle {
                 let beside =
                     members.iter().filter_map(|member| Some(format!("{}etcd", member.strip_suffix("etcdctl")?)));
                 members.extend(beside.collect::<Vec<_>>());
-                let is_cri_o = item.key == ArtifactKey::Binary(Program::CriO);
-                let all: &[&str] = if is_cri_o { &CRI_O } else { &ALL };
+                let all: &[&str] = match item.key {
+                    ArtifactKey::Binary(Program::CriO) => &CRI_O,
+                    ArtifactKey::Binary(Program::Docker) => &DOCKER,
+                    _ => &ALL,
+                };
                 members.extend(archive.all.iter().flat_map(|folder| all.iter().map(|name| join(folder, name))));
                 tar_gz(&members, &text).map_err(|e| e.to_string())?
             }

@@ -22,6 +22,7 @@ pub fn state_of(root: &Path) -> io::Result<BTreeMap<String, String>> {
             if let (true, Some(units)) = (key == "units", value.as_object_mut()) {
                 for unit in units.values_mut().filter_map(Value::as_object_mut) {
                     unit.remove("invocation");
+                    unit.remove("started");
                 }
             }
             if key == "apiServer" {

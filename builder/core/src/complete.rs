@@ -1,6 +1,6 @@
 //! Is the bundle complete: does it carry everything its own cluster.yaml needs, by its own catalogue?
 
-use kubexm_archive::{Documents, check_values};
+use kubexm_archive::{DOCUMENT_LIMIT, Documents, check_values, read_lock};
 use kubexm_manifests::{Catalogue, Requirement, require};
 use kubexm_spec::{ArtifactKey, Cluster, Lock, Manifest};
 
@@ -41,16 +41,11 @@ pub fn catalogue(bundle: &dyn Documents) -> Result<Catalogue, BuildError> {
 /// What the cluster needs and the manifest does not list.
 pub fn missing(carried: &Carried, manifest: &Manifest) -> Result<Vec<Requirement>, BuildError> {
     let requirements = require(&carried.cluster, &carried.catalogue)?;
-    Ok(requirements
-        .items
-        .into_iter()
-        .filter(|needed| {
-            !manifest
-                .artifacts
-                .iter()
-                .any(|a| a.key == needed.key && a.platform == needed.platform && a.version == needed.version)
-        })
-        .collect())
+    let listed = manifest.by_artifact();
+    let is_there = |needed: &Requirement| {
+        listed.find(&needed.key, needed.platform).is_some_and(|artifact| artifact.version == needed.version)
+    };
+    Ok(requirements.items.into_iter().filter(|needed| !is_there(needed)).collect())
 }
 
 /// Packages that the bundle's own lock speaks of and the manifest does not list, and systems of its cluster that the lock has no
@@ -61,7 +56,7 @@ pub fn packages(carried: &Carried, bundle: &dyn Documents) -> Result<Vec<String>
         return Ok(Vec::new());
     }
     let lock = lock(bundle)?;
-    let artifacts = &bundle.manifest().artifacts;
+    let listed = bundle.manifest().by_artifact();
     let mut missing = Vec::new();
     for need in &needs {
         let (os, platform) = (&need.os, need.platform);
@@ -71,7 +66,7 @@ pub fn packages(carried: &Carried, bundle: &dyn Documents) -> Result<Vec<String>
         };
         for (name, because) in &set.because {
             let key = ArtifactKey::Package { os: os.clone(), name: name.clone() };
-            if !artifacts.iter().any(|one| one.key == key && one.platform == Some(platform)) {
+            if listed.find(&key, Some(platform)).is_none() {
                 missing.push(format!("{key} {platform} ({because})"));
             }
         }
@@ -81,8 +76,6 @@ pub fn packages(carried: &Carried, bundle: &dyn Documents) -> Result<Vec<String>
 
 /// Reads the lock that a bundle was built from.
 pub fn lock(bundle: &dyn Documents) -> Result<Lock, BuildError> {
-    let yaml = bundle.document("lock.yaml", TEXT_LIMIT)?;
-    let bad = |reason: String| BuildError::Member { member: "lock.yaml", reason };
-    let text = String::from_utf8(yaml).map_err(|e| bad(e.to_string()))?;
-    serde_saphyr::from_str(&text).map_err(|e| bad(e.to_string()))
+    let yaml = bundle.document("lock.yaml", DOCUMENT_LIMIT)?;
+    read_lock(&yaml).map_err(|reason| BuildError::Member { member: "lock.yaml", reason })
 }

@@ -33,8 +33,8 @@ pub async fn lock(
 ) -> Result<Lock, BuildError> {
     let total = resolution.items.len() as u64;
     let done = std::sync::atomic::AtomicU64::new(0);
-    let results: Vec<Result<LockItem, BuildError>> = stream::iter(&resolution.items)
-        .map(|resolved| {
+    let mut results: Vec<(usize, Result<LockItem, BuildError>)> = stream::iter(longest_first(resolution, origins))
+        .map(|(at, resolved)| {
             let done = &done;
             async move {
                 let item = lock_item(resolved, origins, sizes).await;
@@ -45,16 +45,17 @@ pub async fn lock(
                     total: Some(total),
                     unit: "items".to_owned(),
                 });
-                item
+                (at, item)
             }
         })
-        // Ordered: fetch pairs the lock's items with the resolution's.
-        .buffered(jobs.max(1))
+        .buffer_unordered(jobs.max(1))
         .collect()
         .await;
+    // Fetch pairs the lock's items with the resolution's.
+    results.sort_unstable_by_key(|(at, _)| *at);
     let mut items = Vec::new();
     let mut failures = Vec::new();
-    for result in results {
+    for (_, result) in results {
         match result {
             Ok(item) => items.push(item),
             Err(error) => failures.push(error),
@@ -73,6 +74,18 @@ pub async fn lock(
         renderings: Vec::new(),
         packages: Vec::new(),
     })
+}
+
+/// In which order items are locked, each with its place: what others have to answer for, then files of this machine, the largest
+/// first. Begun last, it would be hashed by one core while the others have nothing to do.
+fn longest_first<'r>(resolution: &'r Resolution, origins: &Origins) -> Vec<(usize, &'r Resolved)> {
+    let len = |resolved: &Resolved| match local::path_of(&resolved.requirement, origins) {
+        Ok(Some(path)) => std::fs::metadata(path).map_or(0, |file| file.len()),
+        _ => u64::MAX,
+    };
+    let mut order: Vec<(usize, &Resolved)> = resolution.items.iter().enumerate().collect();
+    order.sort_by_cached_key(|(_, resolved)| std::cmp::Reverse(len(resolved)));
+    order
 }
 
 /// A name stands for one thing in a bundle: index.json and the depot have one entry for it, whatever the platform.

@@ -26,6 +26,9 @@ const JOB: u32 = 4 << 20;
 const SEARCHED: u32 = 8;
 /// More threads gain nothing, as long matches are searched by one, and each needs memory.
 const WORKERS: usize = 4;
+/// Threads beyond those that are asked for, as one of them waits for the search before its own, and one for the caller: with as many
+/// as there are cores a tenth of them was idle.
+const WAITING: usize = 2;
 /// Bytes of a frame that are read at a time.
 const CHUNK: usize = 1 << 20;
 
@@ -110,7 +113,7 @@ impl Compressor {
         encoder.set_parameter(CParameter::WindowLog(WINDOW_LOG))?;
         encoder.set_parameter(CParameter::EnableLongDistanceMatching(true))?;
         encoder.set_parameter(CParameter::LdmHashRateLog(SEARCHED))?;
-        encoder.set_parameter(CParameter::NbWorkers(threads.clamp(1, WORKERS) as u32))?;
+        encoder.set_parameter(CParameter::NbWorkers((threads + WAITING).min(WORKERS) as u32))?;
         encoder.set_parameter(CParameter::JobSize(JOB))?;
         Ok(Self(encoder))
     }

@@ -11,6 +11,11 @@ use crate::{ArchiveError, DOCUMENT_LIMIT, Documents, check_values, members};
 const MANIFEST_LIMIT: u64 = 16 << 20;
 /// How deep indexes may lie in one another.
 const DEPTH: usize = 8;
+/// Missing things that are kept: more than anybody reads before building the bundle again.
+const KEPT: usize = 1000;
+/// Of a missing thing's description, in bytes: longer ones are cut. A digest has 71, and what a reader says of a document some hundred,
+/// unless it repeats the document.
+const LENGTH: usize = 400;
 
 /// Something that is named and not there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,12 +36,14 @@ impl std::fmt::Display for Missing {
 #[derive(Debug, thiserror::Error)]
 pub enum Incomplete {
     /// Things are named and not there.
-    #[error("{} is missing {} things that it names, the first: {}; build it again", path.display(), missing.len(), missing.first().map_or_else(String::new, ToString::to_string))]
+    #[error("{} is missing {} things that it names, the first: {}; build it again", path.display(), missing.len() + more, missing.first().map_or_else(String::new, ToString::to_string))]
     Missing {
         /// The file.
         path: std::path::PathBuf,
-        /// All of them, sorted.
+        /// The first thousand that were found, sorted.
         missing: Vec<Missing>,
+        /// How often something was missing beyond those.
+        more: usize,
     },
     /// A member that must be read for this check cannot be read.
     #[error(transparent)]
@@ -58,13 +65,14 @@ impl Incomplete {
 /// An index may lack what is for platforms that the bundle does not carry (sparse index); of a platform that it carries
 /// and the index has, one manifest must be there.
 pub fn check_references(bundle: &dyn Documents) -> Result<(), Incomplete> {
-    let mut walk = Walk { bundle, missing: BTreeSet::new(), seen: HashSet::new() };
+    let mut walk = Walk { bundle, missing: BTreeSet::new(), more: 0, seen: HashSet::new() };
     walk.artifacts();
     walk.index()?;
     if walk.missing.is_empty() {
         return Ok(());
     }
-    Err(Incomplete::Missing { path: bundle.path().to_owned(), missing: walk.missing.into_iter().collect() })
+    let missing = walk.missing.into_iter().collect();
+    Err(Incomplete::Missing { path: bundle.path().to_owned(), missing, more: walk.more })
 }
 
 /// Index and image manifest (OCI image-spec, image-index.md and manifest.md) in the parts that name blobs.
@@ -116,6 +124,8 @@ impl Reference {
 struct Walk<'a> {
     bundle: &'a dyn Documents,
     missing: BTreeSet<Missing>,
+    /// Found when there were [`KEPT`] already.
+    more: usize,
     seen: HashSet<Digest>,
 }
 
@@ -218,6 +228,12 @@ impl Walk<'_> {
     }
 
     fn lacks(&mut self, what: &str, named_by: &str) {
-        self.missing.insert(Missing { what: what.to_owned(), named_by: named_by.to_owned() });
+        // A few KiB of a bundle can name a hundred thousand things, each with the same long text.
+        if self.missing.len() >= KEPT {
+            self.more += 1;
+            return;
+        }
+        let cut = |text: &str| text[..text.floor_char_boundary(LENGTH)].to_owned();
+        self.missing.insert(Missing { what: cut(what), named_by: cut(named_by) });
     }
 }

@@ -22,6 +22,8 @@ pub struct Room {
     documents: usize,
     values: usize,
     bytes: usize,
+    /// Values that aliases stand for, in each document.
+    replayed: usize,
 }
 
 impl Default for Room {
@@ -33,7 +35,13 @@ impl Default for Room {
 impl Room {
     /// For so many bytes of texts and keys.
     pub const fn of(bytes: usize) -> Self {
-        Self { documents: DOCUMENTS_LIMIT, values: STREAM_NODES_LIMIT, bytes }
+        Self { documents: DOCUMENTS_LIMIT, values: STREAM_NODES_LIMIT, bytes, replayed: REPLAY_LIMIT }
+    }
+
+    /// For all texts within objects that are read as YAML in their turn. One that is none in the end costs time and takes no room, so
+    /// that aliases stand for less: configurations that have any repeat some ten values.
+    pub fn nested() -> Self {
+        Self { replayed: 2_000, ..Self::default() }
     }
 
     /// Takes what a document has; false if there is less room.
@@ -134,7 +142,7 @@ fn options(room: &Room) -> Options {
     };
     serde_saphyr::options! {
         budget: budget,
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: REPLAY_LIMIT },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: room.replayed },
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         legacy_octal_numbers: true,
         with_snippet: false,

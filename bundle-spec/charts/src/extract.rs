@@ -8,7 +8,7 @@ use kubexm_spec::Reference;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::documents;
+use crate::documents::{self, Room};
 use crate::suspect::{self, speaks_of_image};
 
 /// Lists of containers in a pod spec.
@@ -31,7 +31,11 @@ pub struct Found {
 
 /// Looks through objects.
 pub fn images(documents: &[Value]) -> Found {
-    let mut walk = Walk { found: Found::default(), object: String::new(), path: Vec::new(), nested: false };
+    images_within(documents, Room::nested())
+}
+
+fn images_within(documents: &[Value], room: Room) -> Found {
+    let mut walk = Walk { found: Found::default(), object: String::new(), path: Vec::new(), nested: false, room };
     for document in documents {
         walk.object(document);
     }
@@ -48,6 +52,8 @@ struct Walk {
     path: Vec<String>,
     /// Inside a text that was read as YAML: what is a pod there is made by others, if at all.
     nested: bool,
+    /// Of all texts that are read as YAML. When it is used up, the rest is searched as words alone.
+    room: Room,
 }
 
 impl Walk {
@@ -193,7 +199,7 @@ impl Walk {
         let may_hold = text.contains('\n') && (text.contains("image") || text.contains("repository"));
         if !self.nested && may_hold && text.len() <= NESTED_LIMIT {
             self.nested = true;
-            for document in documents::read(text).unwrap_or_default() {
+            for document in documents::read_within(text, &mut self.room).unwrap_or_default() {
                 self.value(&document, false);
             }
             self.nested = false;
@@ -346,6 +352,25 @@ mod tests {
         );
         assert_eq!(names(&found.suspects), ["a.b/set"]);
         assert!(found.pods.is_empty());
+    }
+
+    #[test]
+    fn all_texts_within_objects_share_one_room_and_are_searched_as_words_when_it_is_used_up() {
+        let files: String = (0..10)
+            .map(|at| {
+                format!("  f{at}: |\n    image: {{repository: a.b/file{at}, tag: v1}}\n    more: a.b/word{at}:1\n")
+            })
+            .collect();
+        let text = format!("kind: ConfigMap\nmetadata: {{name: x}}\ndata:\n{files}");
+        let documents = documents::read(&text).unwrap();
+        let of =
+            |room| names(&images_within(&documents, room).suspects).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let whole = of(Room::nested());
+        assert!(whole.contains(&"a.b/file9:v1".to_owned()), "{whole:?}");
+        // Some five of ten.
+        let few = of(Room::of(250));
+        assert!(few.contains(&"a.b/file0:v1".to_owned()) && !few.contains(&"a.b/file9:v1".to_owned()), "{few:?}");
+        assert!(few.contains(&"a.b/word9:1".to_owned()), "{few:?}");
     }
 
     #[test]

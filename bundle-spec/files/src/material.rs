@@ -54,6 +54,20 @@ pub enum MaterialError {
         /// `a private key` …
         what: &'static str,
     },
+    /// The texts before it leave no room for it.
+    #[error(
+        "{field}: with {} the files that cluster.yaml names have more than {limit} bytes together; carry large ones with \
+         spec.bundle.extraFiles",
+        path.display()
+    )]
+    TooMuch {
+        /// The field that names it.
+        field: String,
+        /// The file.
+        path: PathBuf,
+        /// Of all together, in bytes.
+        limit: u64,
+    },
     /// It is not what its field wants.
     #[error("{field}: {}: {problem}", path.display())]
     Content {
@@ -81,7 +95,11 @@ impl MaterialError {
     pub const fn exit_code(&self) -> ExitCode {
         match self {
             Self::Credential { .. } => ExitCode::InlineSecret,
-            Self::Input { .. } | Self::NotAFile { .. } | Self::Link { .. } | Self::Content { .. } => ExitCode::Config,
+            Self::Input { .. }
+            | Self::NotAFile { .. }
+            | Self::Link { .. }
+            | Self::TooMuch { .. }
+            | Self::Content { .. } => ExitCode::Config,
         }
     }
 }

@@ -98,6 +98,25 @@ fn rule() -> ImageSignatureRule {
     }
 }
 
+/// A thousand rules may name one file.
+#[test]
+fn a_trusted_root_is_read_once_for_all_rules_that_name_it() {
+    let root = Fulcio::new().root();
+    let asked = std::cell::Cell::new(0);
+    let text = |_: &MaterialFile| {
+        asked.set(asked.get() + 1);
+        Ok(root.clone())
+    };
+    let rules: Vec<_> = ["a.test", "b.test", "c.test"]
+        .map(|name| ImageSignatureRule {
+            repositories: vec![name.to_owned()],
+            ..with_identity("https://i.test", "a@b")
+        })
+        .into();
+    assert!(ImagePolicy::of(&rules, &text).unwrap().is_some());
+    assert_eq!(asked.get(), 1);
+}
+
 fn with_keys(files: &[&str]) -> ImageSignatureRule {
     let keys = files.iter().map(|file| MaterialFile::parse(file).unwrap()).collect();
     ImageSignatureRule { keys, repositories: vec!["*".to_owned()], ..rule() }

@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod artifact;
+mod by_artifact;
 pub mod cluster;
 mod count;
 pub mod credential;
@@ -27,11 +28,13 @@ pub mod reference;
 pub mod rendering;
 pub mod sources;
 pub mod statement;
+pub mod tar_headers;
 pub mod unsupported;
 mod version;
 pub mod yaml;
 
 pub use artifact::{ArtifactKey, ClusterImage, Kind, Program, Trust};
+pub use by_artifact::ByArtifact;
 pub use cluster::Cluster;
 pub use count::{amount, counted, counted_of};
 pub use digest::Digest;

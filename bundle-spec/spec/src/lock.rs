@@ -4,6 +4,9 @@ mod image_signature;
 mod packages;
 mod text;
 
+use std::collections::HashSet;
+use std::hash::Hash;
+
 use serde::{Deserialize, Serialize};
 
 pub use self::image_signature::{ImageSignature, ImageSigner, SignatureCheck};
@@ -134,6 +137,18 @@ impl Lock {
         self.items.iter().find(|item| item.key == *key && item.platform == platform)
     }
 
+    /// What is in it twice, for people: of two, one reader goes by the first and another by both. An item is known by its key
+    /// and platform, packages by their operating system and platform, a rendering by its key.
+    pub fn twice(&self) -> Option<String> {
+        let item = repeated(&self.items, |item| (&item.key, item.platform)).map(LockItem::name);
+        let packages = || {
+            let set = repeated(&self.packages, |set| (&set.os, set.platform))?;
+            Some(format!("packages of {} {}", set.os, set.platform))
+        };
+        let rendering = || Some(format!("the rendering of {}", repeated(&self.renderings, |one| &one.key)?.key));
+        item.or_else(packages).or_else(rendering)
+    }
+
     /// The same lock without zone and addresses: what a bundle carries, so that the same content locked behind another mirror
     /// is the same manifest.
     #[must_use]
@@ -146,6 +161,12 @@ impl Lock {
     pub fn blobs(&self) -> std::collections::BTreeMap<Digest, u64> {
         self.items.iter().flat_map(LockItem::blobs).collect()
     }
+}
+
+/// The first that has the key of one before it.
+fn repeated<'a, T, K: Eq + Hash>(all: &'a [T], key: impl Fn(&'a T) -> K) -> Option<&'a T> {
+    let mut known = HashSet::new();
+    all.iter().find(|&one| !known.insert(key(one)))
 }
 
 impl LockItem {
@@ -167,9 +188,10 @@ impl LockItem {
                     all.push((manifest.digest, manifest.size));
                 }
                 all.extend(blobs.iter().map(|b| (b.digest, b.size)));
+                let mut seen: HashSet<Digest> = all.iter().map(|(digest, _)| *digest).collect();
                 for attached in referrers.iter().flat_map(Referrer::descriptors) {
                     // Signatures share their empty config.
-                    if !all.iter().any(|(digest, _)| *digest == attached.digest) {
+                    if seen.insert(attached.digest) {
                         all.push((attached.digest, attached.size));
                     }
                 }

@@ -1,5 +1,7 @@
 //! `manifest.json` of a bundle: what is in it, and nothing about how it is stored or where it was fetched (SPEC.md, "Members").
 
+mod texts;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{ArtifactKey, Digest, Platform, Trust};
@@ -108,25 +110,6 @@ impl Manifest {
     /// The artifact of a key for a platform, or the one that serves every platform.
     pub fn find(&self, key: &ArtifactKey, platform: Platform) -> Option<&Artifact> {
         self.artifacts.iter().find(|a| a.key == *key && a.platform.is_none_or(|p| p == platform))
-    }
-
-    /// Whether its fields are those of its format: zone and addresses are in format 1, and in no later one.
-    ///
-    /// # Errors
-    /// What is there and must not be, or is missing.
-    pub fn check_fields(&self) -> Result<(), String> {
-        let named = self.format == FORMAT_WITH_PLACES;
-        let wrong = |what: &str| {
-            let problem = if named { "lacks" } else { "has" };
-            Err(format!("is of format {} and {problem} {what}", self.format))
-        };
-        if self.zone.is_some() != named {
-            return wrong("a zone");
-        }
-        if self.artifacts.iter().any(|artifact| artifact.sources.is_some() != named) {
-            return wrong("addresses of artifacts");
-        }
-        Ok(())
     }
 
     /// The bytes of manifest.json: keys sorted, no blanks, UTF-8 (`serde_json`'s map is sorted).

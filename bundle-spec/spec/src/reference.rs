@@ -3,8 +3,11 @@
 
 use crate::Digest;
 
-/// The longest tag (distribution-spec, "Pulling manifests").
-const TAG_LENGTH: usize = 128;
+/// The longest tag in bytes (distribution-spec, "Pulling manifests").
+pub const TAG_LENGTH: usize = 128;
+
+/// The longest name of a host in bytes (RFC 1035, 2.3.4, without the last dot).
+const HOST_LENGTH: usize = 253;
 
 /// The parts of an image's name, completed: `busybox` is `docker.io/library/busybox`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +73,8 @@ pub(crate) fn hub(host: &str, path: String) -> (&str, String) {
     }
 }
 
-fn is_tag(tag: &str) -> bool {
+/// Whether it is the name of a tag: one that is none (`../x`) could lead out of its repository.
+pub fn is_tag(tag: &str) -> bool {
     tag.len() <= TAG_LENGTH
         && tag.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_')
         && tag.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
@@ -91,7 +95,9 @@ pub fn is_host(host: &str) -> bool {
             && edge(label.bytes().last())
             && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
     };
-    name.split('.').all(label) && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
+    name.len() <= HOST_LENGTH
+        && name.split('.').all(label)
+        && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
 /// Lower-case letters and digits, with `.`, `_` and `-` between them.
@@ -132,6 +138,7 @@ mod tests {
     #[test]
     fn what_no_registry_could_have_is_no_name() {
         let long = format!("x/y:{}", "1".repeat(129));
+        let host = format!("{}.test/x:1", "a.".repeat(125) + "b");
         for text in [
             "",
             ":",
@@ -150,6 +157,7 @@ mod tests {
             "äpfel:1",
             "{{ .Values.x }}:1",
             &long,
+            &host,
         ] {
             assert_eq!(full(text), None, "{text}");
         }

@@ -64,6 +64,7 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.etcd(&cluster.etcd);
     all.runtime(&cluster.runtime);
     all.cri_o(cluster);
+    all.docker(cluster);
     all.network(&cluster.network);
     all.load_balancer(&cluster.load_balancer.mode);
     all.registry(&cluster.registry);
@@ -141,7 +142,11 @@ impl All {
     }
 
     fn runtime(&mut self, runtime: &Runtime) {
-        self.word("spec.runtime.type", runtime.kind, &[RuntimeKind::Containerd, RuntimeKind::CriO]);
+        self.word(
+            "spec.runtime.type",
+            runtime.kind,
+            &[RuntimeKind::Containerd, RuntimeKind::Docker, RuntimeKind::CriO],
+        );
     }
 
     /// What has not run on hosts with it.
@@ -164,6 +169,27 @@ impl All {
         let unknown = [NetworkPlugin::Calico, NetworkPlugin::Cilium].contains(&plugin);
         self.add(unknown, "spec.network.plugin", plugin.word(), "with CRI-O today: flannel, none");
         self.add(cluster.network.multus, "spec.network.multus", "true", LEAVE_OUT);
+    }
+
+    /// What has not run on hosts with it.
+    fn docker(&mut self, cluster: &Cluster) {
+        if cluster.runtime.kind != RuntimeKind::Docker {
+            return;
+        }
+        let kind = cluster.registry.kind;
+        let known = [RegistryKind::Embedded, RegistryKind::None].contains(&kind);
+        self.add(!known, "spec.registry.type", kind.word(), "with docker today: embedded, none");
+        let instead = "leave it out: nodes with docker have every image of the bundle, and pull none of them";
+        self.add(!cluster.registry.auths.is_empty(), "spec.registry.auths", "", instead);
+        self.add(cluster.runtime.own_folder().is_some(), "spec.runtime.dataDir", "", LEAVE_OUT);
+        self.add(!cluster.runtime.extra_config.is_empty(), "spec.runtime.extraConfig", "", LEAVE_OUT);
+        let network = &cluster.network;
+        // Of what can be installed otherwise: the rest is named below.
+        let unknown = [NetworkPlugin::Calico, NetworkPlugin::Cilium].contains(&network.plugin);
+        self.add(unknown, "spec.network.plugin", network.plugin.word(), "with docker today: flannel, none");
+        self.add(network.multus, "spec.network.multus", "true", LEAVE_OUT);
+        let instead = "with docker today: one network, of IPv4";
+        self.add(network.has_two_stacks(), "spec.network.podCidr", "", instead);
     }
 
     fn network(&mut self, network: &Network) {
@@ -245,12 +271,13 @@ impl All {
 
     /// Docker, the ports 80 and 443 and some gigabytes of memory are Harbor's.
     fn harbor(&mut self, cluster: &Cluster) {
-        let harbor = cluster.registry.kind == RegistryKind::Harbor;
+        if cluster.registry.kind != RegistryKind::Harbor {
+            return;
+        }
         let registries = &cluster.role_groups.registry;
-        let several = harbor && registries.len() > 1;
+        let several = registries.len() > 1;
         self.add(several, "spec.roleGroups.registry", registries.join(", "), "name one host: there is one Harbor");
-        let on_nodes = cluster.role_groups.registry.iter().filter(|name| cluster.roles(name).in_cluster());
-        for name in on_nodes.filter(|_| harbor) {
+        for name in registries.iter().filter(|name| cluster.roles(name).in_cluster()) {
             let instead = "give Harbor a host of its own: it shares none with a node of the cluster";
             self.add(true, "spec.roleGroups.registry", name, instead);
         }

@@ -1,8 +1,11 @@
 //! Who uses a store now. Whoever collects garbage must not take what a running build has found there, and a build cannot
 //! name beforehand all that it will find: so a build says that it runs, every look at a blob renews its date, and nothing
 //! that was looked at since the oldest running build began is taken.
+//!
+//! Clocks may be set back meanwhile, and a file server has one of its own. So the file [`TURN`] has the date at which the last of the
+//! running builds began, and while any runs no blob gets an earlier one.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, FileTimes, OpenOptions};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -26,13 +29,21 @@ pub struct Lease {
 impl Store {
     /// Says that the store is used from now on.
     pub fn lease(&self) -> Result<Lease, TransportError> {
-        let _turn = self.turn(FlockOperation::LockShared)?;
+        // Alone: a lease that has no lock yet would be taken for one of a killed program.
+        let turn = self.turn(FlockOperation::LockExclusive)?;
+        let others = self.used_since()?;
         let folder = self.leases();
         let failed = |e| TransportError::disk("make a file in", &folder, None, e);
         let named = tempfile::Builder::new().prefix("run-").tempfile_in(&folder).map_err(failed)?;
         let (file, path) = named.keep().map_err(|e| failed(e.error))?;
-        lock(&file, FlockOperation::LockExclusive).map_err(|e| TransportError::disk("lock", &path, None, e))?;
-        Ok(Lease { file, path })
+        let lease = Lease { file, path };
+        lock(&lease.file, FlockOperation::LockExclusive)
+            .map_err(|e| TransportError::disk("lock", &lease.path, None, e))?;
+        let began = date_of(&lease.file);
+        // With nobody else a date of earlier builds, whose clock may have been wrong, means nothing.
+        let began = if others.is_some() { began.max(date_of(&turn.0)) } else { began };
+        date(&turn.0, began).map_err(|e| TransportError::disk("set the date of", &self.root().join(TURN), None, e))?;
+        Ok(lease)
     }
 
     /// When the oldest of those that use the store now began; none when nobody does. Leases of killed programs are removed.
@@ -48,7 +59,7 @@ impl Store {
                 unlock(&file);
                 continue;
             }
-            let began = file.metadata().and_then(|meta| meta.modified()).unwrap_or(UNIX_EPOCH);
+            let began = date_of(&file);
             oldest = Some(oldest.map_or(began, |before| before.min(began)));
         }
         Ok(oldest)
@@ -93,10 +104,25 @@ impl Drop for Lease {
 /// A turn at the store; over when dropped.
 pub(crate) struct Turn(File);
 
+impl Turn {
+    /// Gives a blob the date of now: no earlier one than that at which a running build began, whatever the clock says.
+    pub(crate) fn used(&self, blob: &File) {
+        let _ = date(blob, SystemTime::now().max(date_of(&self.0)));
+    }
+}
+
 impl Drop for Turn {
     fn drop(&mut self) {
         unlock(&self.0);
     }
+}
+
+fn date_of(file: &File) -> SystemTime {
+    file.metadata().and_then(|meta| meta.modified()).unwrap_or(UNIX_EPOCH)
+}
+
+fn date(file: &File, when: SystemTime) -> std::io::Result<()> {
+    file.set_times(FileTimes::new().set_modified(when))
 }
 
 fn lock(file: &File, operation: FlockOperation) -> std::io::Result<()> {

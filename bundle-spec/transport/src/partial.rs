@@ -142,7 +142,11 @@ impl Partial {
         let digest = self.digest();
         let target = self.store.path(&digest);
         // It may have been whole since an earlier run; it is used from now on.
-        let _ = self.file.set_times(FileTimes::new().set_modified(SystemTime::now()));
+        let turn = self.store.turn_to_look();
+        match &turn {
+            Some(turn) => turn.used(&self.file),
+            None => drop(self.file.set_times(FileTimes::new().set_modified(SystemTime::now()))),
+        }
         self.file.sync_all().map_err(|e| TransportError::disk("sync", &self.path, None, e))?;
         fs::rename(&self.path, &target).map_err(|e| TransportError::disk("rename to", &target, None, e))?;
         self.finished = true;

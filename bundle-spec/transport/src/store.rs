@@ -10,12 +10,12 @@
 //! partial/insert-*       unfinished copies from a reader, small files on their way; swept when a day old
 //! facts/<hex>            small things noted under a key
 //! leases/run-*           locked as long as a program uses the store, see `lease.rs`
-//! turn                   locked while blobs are looked at (shared) or removed (exclusive)
+//! turn                   locked while blobs are looked at (shared) or removed (exclusive); dated, see `lease.rs`
 //! ```
 //!
 //! The date of a blob is when it was last used.
 
-use std::fs::{self, File, FileTimes};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -77,10 +77,9 @@ impl Store {
     fn used(&self, digest: &Digest) -> Option<u64> {
         let path = self.path(digest);
         let size = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?.len();
-        let Some(_turn) = self.turn_to_look() else { return Some(size) };
+        let Some(turn) = self.turn_to_look() else { return Some(size) };
         // It may have gone while we waited for our turn.
-        let file = File::open(&path).ok()?;
-        let _ = file.set_times(FileTimes::new().set_modified(SystemTime::now()));
+        turn.used(&File::open(&path).ok()?);
         Some(size)
     }
 
@@ -152,6 +151,10 @@ impl Store {
         }
         temporary.as_file().sync_all().map_err(failed)?;
         let target = self.path(&found);
+        let turn = self.turn_to_look();
+        if let Some(turn) = &turn {
+            turn.used(temporary.as_file());
+        }
         temporary.persist(&target).map_err(|e| TransportError::disk("rename to", &target, None, e.error))?;
         sync_dir(&self.blobs())?;
         Ok((found, size))

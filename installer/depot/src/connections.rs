@@ -1,13 +1,15 @@
 //! Connections of clients: how many there may be, how long one may say nothing, and how fast it must take what it asked for.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, Bytes};
 use hyper::Request;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,15 +19,18 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use crate::paced::{Pace, Paced};
+use crate::seats::{Seat, Seats, Working};
 
 /// A client that says nothing is let go after this long, be it before the handshake, within a request or between two.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Connections at the same time. Each needs two open files (itself and the blob it reads), and a unit has 1024.
 const MOST: usize = 400;
-/// Connections at the same time from one address: what a node's runtime and agent open together, with room. One node
-/// that opens more cannot keep the others out.
+/// Connections at the same time from one address: what a node's runtime and agent open together, with room. Pods have their node's
+/// address, most often: one that waits for its client ends for the next client.
 const MOST_OF_ONE: usize = 32;
+/// How long the next client waits for a connection that was asked to end.
+const TURN: Duration = Duration::from_millis(200);
 /// How long a client may leave what was sent to it unread or unacknowledged (RFC 5482).
 const UNREAD: Duration = Duration::from_secs(120);
 /// The least that a client must take: about 9 kB/s. A send buffer of the system has at most 4 MiB and is refilled by thirds, so
@@ -56,7 +61,7 @@ pub struct Connections {
     limits: Limits,
     server: http1::Builder,
     all: Arc<Semaphore>,
-    clients: Clients,
+    seats: Seats,
 }
 
 /// An accepted connection, before its handshake.
@@ -73,13 +78,11 @@ impl Connections {
         // HTTP/1.1 alone: every client of a registry speaks it, and what has no second protocol has no attacks on it.
         let mut server = http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(limits.patience);
-        Self { limits, server, all: Arc::new(Semaphore::new(limits.most)), clients: Clients::default() }
+        Self { limits, server, all: Arc::new(Semaphore::new(limits.most)), seats: Seats::default() }
     }
 
     /// The next client; none if it was not let in. One bad client is never an end.
     pub async fn next(&self, listener: &TcpListener) -> Option<Connection> {
-        // When all are taken the next client waits in the system's queue; silent ones are let go meanwhile.
-        let permit = Arc::clone(&self.all).acquire_owned().await.ok()?;
         let (stream, from) = match listener.accept().await {
             Ok((stream, from)) => (stream, from.ip()),
             Err(error) => {
@@ -90,67 +93,89 @@ impl Connections {
             }
         };
         // Closed at once: the client tries again, and what it has open continues.
-        let Some(seat) = self.clients.seat(from, self.limits.most_of_one) else {
+        let Some(seat) = self.seats.take(from, self.limits.most_of_one) else {
             tracing::warn!(client = %from, most = self.limits.most_of_one, "too many connections from one address");
             return None;
         };
+        let permit = self.permit(&seat).await?;
         Some(Connection { stream, limits: self.limits, server: self.server.clone(), seat, permit })
+    }
+
+    /// When all answer requests, this client waits, and the next ones do in the system's queue.
+    async fn permit(&self, seat: &Seat) -> Option<OwnedSemaphorePermit> {
+        loop {
+            if let Ok(permit) = Arc::clone(&self.all).try_acquire_owned() {
+                return Some(permit);
+            }
+            self.seats.end_one_for(seat);
+            if let Ok(permit) = tokio::time::timeout(TURN, Arc::clone(&self.all).acquire_owned()).await {
+                return permit.ok();
+            }
+        }
     }
 }
 
 impl Connection {
     /// Whose it is.
     pub fn client(&self) -> IpAddr {
-        self.seat.of
+        self.seat.of()
     }
 
     /// Answers its requests until it ends, each by what `router` gives when it comes: a runtime keeps its connections, and pulls over
     /// them what a reload has just brought.
     pub async fn answer(self, tls: TlsAcceptor, router: impl Fn(&mut Request<Incoming>) -> Router) {
         let Self { stream, limits, server, seat, permit } = self;
-        let _held = (permit, seat);
+        let _held = permit;
         let _ = stream.set_nodelay(true);
         let unread = u32::try_from(UNREAD.as_millis()).unwrap_or(u32::MAX);
         let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, unread);
-        let shaken = tls.accept(Paced::new(stream, limits.pace));
-        let Ok(Ok(stream)) = tokio::time::timeout(limits.patience, shaken).await else { return };
-        let service = service_fn(|mut request| router(&mut request).oneshot(request));
-        if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
-            tracing::debug!(%error, "connection ended");
-        }
-    }
-}
-
-/// Connections by address.
-#[derive(Clone, Default)]
-struct Clients(Arc<Mutex<HashMap<IpAddr, usize>>>);
-
-/// One connection of an address; given back when dropped.
-struct Seat {
-    clients: Clients,
-    of: IpAddr,
-}
-
-impl Clients {
-    fn seat(&self, of: IpAddr, most: usize) -> Option<Seat> {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(of).or_default();
-        if *count >= most {
-            return None;
-        }
-        *count += 1;
-        Some(Seat { clients: self.clone(), of })
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let mut counts = self.clients.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.of) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.of);
+        let served = async {
+            let shaken = tls.accept(Paced::new(stream, limits.pace));
+            let Ok(Ok(stream)) = tokio::time::timeout(limits.patience, shaken).await else { return };
+            let service = service_fn(|mut request| {
+                let working = seat.works();
+                let answered = router(&mut request).oneshot(request);
+                async {
+                    let answer = answered.await?;
+                    if answer.status().is_success() {
+                        working.gives();
+                    }
+                    Ok::<_, std::convert::Infallible>(answer.map(|body| Answer { body, _working: working }))
+                }
+            });
+            if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
+                tracing::debug!(%error, "connection ended");
             }
+        };
+        tokio::select! {
+            () = served => {}
+            () = seat.ended() => tracing::debug!(client = %seat.of(), "a connection that waited ended for another"),
         }
+    }
+}
+
+/// What is sent to a client: until its end its connection works.
+struct Answer {
+    body: Body,
+    _working: Working,
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -78,7 +78,7 @@ fn is_over(wrong: &Wrong, now: Instant) -> bool {
 }
 
 /// A machine has a whole network of IPv6 addresses (64 bits of it).
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => std::net::Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

@@ -14,6 +14,7 @@ mod login;
 mod paced;
 mod packages;
 mod registry;
+mod seats;
 mod serve;
 mod shared;
 

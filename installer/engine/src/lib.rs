@@ -25,6 +25,7 @@ pub mod link;
 pub mod local;
 pub mod lock;
 mod lost_host;
+mod one_holder;
 pub mod operator;
 pub mod options;
 mod pem;

@@ -9,6 +9,7 @@ use kubexm_spec::event::{EventKind, StepOutcome};
 use crate::EngineError;
 use crate::journal::Record;
 use crate::link::{BlobSource, Change, Link, LinkError, ObservedState, SlotValues};
+use crate::one_holder;
 use crate::options::{Drill, ExecuteOptions};
 use crate::reach::{Cause, Failure};
 use crate::replay::StepState;
@@ -202,13 +203,19 @@ impl StepRunner<'_, '_> {
     async fn wait_for_probe(&self, step: &Step, link: &dyn Link) -> Result<(), Trouble> {
         let Some(timed) = &step.probe else { return Ok(()) };
         let until = Instant::now() + Duration::from_secs(timed.within_s);
+        let mut held = 0;
         loop {
-            let seen = match link.probe(&timed.probe).await {
-                Ok(answer) if answer.holds => return Ok(()),
-                Ok(answer) => answer.seen,
-                Err(error) if error.may_pass() => error.to_string(),
+            let (holds, seen) = match one_holder::ask(&timed.probe, link, self.attempt.links).await {
+                Ok(answer) => (answer.holds, answer.seen),
+                Err(error) if error.may_pass() => (false, error.to_string()),
                 Err(error) => return Err(error.into()),
             };
+            held = if holds { held + 1 } else { 0 };
+            let wanted = timed.probe.looks();
+            if holds && held >= wanted {
+                return Ok(());
+            }
+            let seen = if holds { format!("{seen}, {held} times in a row of {wanted}") } else { seen };
             self.attempt.saw(step, &seen);
             if Instant::now() >= until {
                 let text = format!("not reached after {} s: {seen}", timed.within_s);

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::write_whole;
 use crate::link::{LinkError, SlotValues, answers};
+use crate::one_holder;
 use crate::run_context::RunContext;
 use crate::slots::{Given, Slots};
 use crate::waits;
@@ -69,6 +70,7 @@ impl SurveyCache {
         let at = Instant::now();
         let surveys = surveys(attempt, Some(slots)).await?;
         let mut holding: BTreeSet<StepId> = surveys.values().flat_map(|survey| survey.holding.clone()).collect();
+        ask_several_hosts(attempt, &mut holding).await;
         // If anything has to be done, the pod networks are checked from inside pods after it.
         let all_hold = attempt.plan.steps.iter().all(|step| holding.contains(&step.id));
         let remembered = all_hold && surveys.len() == attempt.links.len() && remembers(attempt, &surveys);
@@ -135,6 +137,20 @@ pub(crate) struct Changing<'s>(&'s SurveyCache);
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         self.0.change();
+    }
+}
+
+/// What no host can answer alone is asked when everything else holds, as each host asks what it can answer.
+async fn ask_several_hosts(attempt: &RunContext<'_>, holding: &mut BTreeSet<StepId>) {
+    let asks_several = |step: &&Step| step.probe.as_ref().is_some_and(|timed| !timed.probe.hosts().is_empty());
+    if attempt.plan.steps.iter().any(|step| !asks_several(&step) && !holding.contains(&step.id)) {
+        return;
+    }
+    for step in attempt.plan.steps.iter().filter(asks_several).filter(|step| step.ops.is_empty()) {
+        let (Some(timed), Ok(link)) = (&step.probe, attempt.link(step)) else { continue };
+        if one_holder::ask(&timed.probe, link, attempt.links).await.is_ok_and(|answer| answer.holds) {
+            holding.insert(step.id.clone());
+        }
     }
 }
 

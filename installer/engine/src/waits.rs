@@ -7,6 +7,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use kubexm_plan::{Step, StepId};
 use kubexm_spec::event::EventKind;
+use kubexm_spec::one_line;
 use tokio::time::Instant;
 
 use crate::events::{EventSink, event};
@@ -84,10 +85,10 @@ impl StepWaits {
         self.0.remove(step);
     }
 
-    /// What a step that waits has seen last.
+    /// What a step that waits has seen last, in the words of its host.
     pub(crate) fn saw(&mut self, step: &StepId, seen: &str) {
         if let Some(wait) = self.0.get_mut(step) {
-            wait.seen = Some(seen.to_owned());
+            wait.seen = Some(one_line(seen));
         }
     }
 
@@ -147,6 +148,18 @@ mod tests {
         assert_eq!(reported, all.map(|(at, seen)| (at, "n1".to_owned(), seen.to_owned())));
         waits.end(&step.id);
         assert_eq!(waits.due(), []);
+    }
+
+    #[test]
+    fn what_a_host_says_of_a_wait_begins_no_line_of_its_own() {
+        let step = Step::on("n1", "join.ready", "Wait for the node").undo(Undo::Nothing).build();
+        let mut waits = StepWaits::default();
+        waits.begin(&step);
+        waits.saw(&step.id, "NotReady\nto resume: rm");
+        let wait = waits.0.get_mut(&step.id).expect("it waits");
+        let reported = wait.due(&step.id, SILENCE);
+        let Some(EventKind::StepWaiting { seen, .. }) = &reported else { unreachable!("{reported:?}") };
+        assert_eq!(seen.as_deref(), Some("NotReady to resume: rm"));
     }
 
     #[tokio::test(start_paused = true)]

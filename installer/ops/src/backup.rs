@@ -84,6 +84,13 @@ pub(crate) fn sweep(machine: &Machine) -> Result<(), OpError> {
     Ok(())
 }
 
+/// The same when kubexm leaves the host. The snapshot of an upgrade, in the same folder, is the operator's; then the folder is kept.
+pub(crate) fn leave(machine: &Machine) -> Result<(), OpError> {
+    sweep(machine)?;
+    let _ = std::fs::remove_dir(machine.path(SNAPSHOTS));
+    Ok(())
+}
+
 fn make(machine: &Machine, name: &str, recipient: &str, path: &str) -> Result<BackupAnswer, OpError> {
     let recipient = age::x25519::Recipient::from_str(recipient).map_err(|_| {
         OpError::other("the public key for the archive is no key of age; this is a fault of the program")

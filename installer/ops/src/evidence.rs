@@ -37,7 +37,9 @@ const TAIL: u64 = 64 << 10;
 /// Text by file name. What cannot be read is left out, so that collecting evidence never causes another failure.
 pub fn collect(machine: &Machine) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    for unit in JOURNALS.into_iter().chain(runtime::INSTALLED.map(RuntimeTraits::service)) {
+    let of_runtimes = runtime::INSTALLED.into_iter().flat_map(RuntimeTraits::units);
+    let of_runtimes = of_runtimes.map(|unit| unit.trim_end_matches(".service"));
+    for unit in JOURNALS.into_iter().chain(of_runtimes) {
         let journal = Program::new("journalctl").args(["--unit", unit, "--lines", LINES, "--no-pager"]).within(20);
         run(machine, &journal, &format!("journal-{unit}.log"), &mut found);
     }

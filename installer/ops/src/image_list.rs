@@ -37,6 +37,16 @@ impl ImageList {
         Loaded { by_tag: by_tag.cloned(), by_digest: by_digest.cloned(), complete }
     }
 
+    /// Everything that a name is known by.
+    pub(crate) fn of_name(&self, name: &str) -> &[Listed] {
+        self.listed.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many names have this digest.
+    pub(crate) fn names_of(&self, digest: &str) -> usize {
+        self.listed.values().filter(|all| all.iter().any(|listed| listed.digest == digest)).count()
+    }
+
     /// What a name resolves to: to a digest that is accepted, if to any.
     fn named(&self, op: &ImageLoaded, name: &str) -> Option<&Listed> {
         let all = self.listed.get(name)?;

@@ -2,10 +2,13 @@
 //! is its invocation, a static pod's that of its container.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kubexm_plan::op::Started;
 use kubexm_spec::Digest;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::fsio::{self, Access};
 use crate::path_state::{Look, PathEntry};
@@ -14,6 +17,55 @@ use crate::{Machine, OpError, paths};
 /// Whether what runs now was started with these files: by us, or by a later boot.
 pub(crate) fn holds(started: &Started, invocation: &str, boot: &str, now: &BTreeMap<String, Digest>) -> bool {
     started.loaded == *now && (started.invocation == invocation || started.boot != boot)
+}
+
+/// The same of what somebody else has started since, at that moment of the monotonic clock: systemd after a crash. It has the files of
+/// the record if none of them that is there has changed since shortly before, not even for a while. Not seen is a file
+/// that was there only for a while, a folder above that was moved away and back, and a change before the clock was set
+/// forward: only root can do these, and it takes the same content as in the record twice.
+pub(crate) fn holds_since<'p>(
+    machine: &Machine,
+    started: &Started,
+    at: Duration,
+    paths: impl Iterator<Item = &'p String>,
+    now: &BTreeMap<String, Digest>,
+) -> Result<bool, OpError> {
+    if started.loaded != *now {
+        return Ok(false);
+    }
+    let clock = |id| {
+        let time = clock_gettime(id);
+        Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+    };
+    let running = clock(ClockId::Monotonic).saturating_sub(at);
+    let Some(before) = clock(ClockId::Realtime).checked_sub(running + MARGIN) else { return Ok(false) };
+    for path in paths {
+        if changed(&machine.path(path))?.is_some_and(|changed| changed > before) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Times of files come from a clock of its own, in steps of some milliseconds.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// When something of a file, or of a folder and all that is in it, was changed last; none where there is none.
+fn changed(path: &Path) -> Result<Option<Duration>, OpError> {
+    let mut newest = None;
+    for entry in walkdir::WalkDir::new(path) {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) if error.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => continue,
+            Err(error) => return Err(OpError::other(format!("cannot look at {}: {error}", path.display()))),
+        };
+        // Of a link: when it was made, and when that changed to which it leads.
+        for found in [std::fs::symlink_metadata(entry.path()), std::fs::metadata(entry.path())].into_iter().flatten() {
+            let nanoseconds = u32::try_from(found.ctime_nsec()).unwrap_or_default();
+            newest = newest.max(Some(Duration::new(found.ctime().unsigned_abs(), nanoseconds)));
+        }
+    }
+    Ok(newest)
 }
 
 fn record_path(machine: &Machine, name: &str) -> PathBuf {

@@ -4,10 +4,10 @@ use kubexm_plan::op::{Act, Stamp};
 use kubexm_plan::{ObservedState, Op, PathEntry, Step, Undo};
 
 use crate::ledger::{Outcome, Record, SCHEMA};
-use crate::ops::packages;
+use crate::ops::{packages, stamp};
 use crate::system::ActContext;
 use crate::teardown::mounts;
-use crate::{Machine, OpError, Wave, dispatch, own_state, paths, transient};
+use crate::{Machine, OpError, Wave, backup, dispatch, own_state, paths, transient};
 
 /// Observes every op of a step; changes nothing.
 pub fn observe(step: &Step, machine: &Machine) -> Result<Vec<ObservedState>, OpError> {
@@ -27,6 +27,7 @@ pub fn converge(
     sequence: u64,
     before: &[ObservedState],
 ) -> Result<(), OpError> {
+    leave_what_is_adopted(step, machine)?;
     let machine = machine.with_act(ActContext { run: run.to_owned(), step: step.id.0.clone() });
     let found = observe(step, &machine)?;
     for (op, _) in step.ops.iter().zip(&found).filter(|(_, found)| !found.satisfied) {
@@ -79,6 +80,7 @@ pub fn undo(
     before: &[ObservedState],
     wave: Wave,
 ) -> Result<(), OpError> {
+    leave_what_is_adopted(step, machine)?;
     let machine = machine.with_act(ActContext { run: run.to_owned(), step: format!("{}.undo", step.id.0) });
     match &step.undo {
         Undo::RestoreBefore => restore(step, &machine, before, wave)?,
@@ -105,12 +107,28 @@ pub fn undo(
     if wave == Wave::Start && marked_the_host(step, before)? && mounts::below(&machine, paths::STATE)?.is_empty() {
         // This was the run's first step, which stamped the host, and is rolled back last: the earlier state was
         // restored from the ledger, and nothing of kubexm is left that the ledger would describe.
+        backup::leave(&machine)?;
         return own_state::remove(&machine);
     }
     if wave == Wave::Start {
         machine.ledger().append(&record(step, run, sequence, before, Outcome::Restored))?;
     }
     Ok(())
+}
+
+/// Nothing but the adoption itself changes a host that was adopted, or rolls anything back there: an older run that goes on, or is
+/// rolled back, when others have made the cluster anew would remove theirs.
+fn leave_what_is_adopted(step: &Step, machine: &Machine) -> Result<(), OpError> {
+    let adopts = step.ops.iter().all(|op| matches!(op, Op::Stamp(stamp) if stamp.adopted));
+    // What cannot be read is the stamp's own error.
+    match stamp::read(machine) {
+        Ok(Some(found)) if found.adopted && !adopts => Err(OpError::other(format!(
+            "this host is of cluster {:?}, which was adopted: kubexm-install has not made it, and changes nothing on it; if that \
+             is wrong, `kubexm-install adopt --roll-back RUN` undoes the adoption",
+            found.cluster
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the host had no stamp before this step.

@@ -24,6 +24,8 @@ pub(crate) struct Shown {
     pub result: String,
     /// Process id; 0 if it does not run.
     pub pid: u32,
+    /// When the main process was started, since the start of the kernel's monotonic clock. None if none was.
+    pub started: Option<Duration>,
 }
 
 impl Shown {
@@ -63,7 +65,7 @@ impl Shown {
 }
 
 const PROPERTIES: &str = "--property=LoadState,ActiveState,SubState,UnitFileState,NeedDaemonReload,InvocationID,NRestarts,\
-                          ExecMainStatus,Result,MainPID";
+                          ExecMainStatus,Result,MainPID,ExecMainStartTimestampMonotonic";
 
 pub(crate) fn show(machine: &Machine, unit: &str) -> Result<Shown, OpError> {
     Ok(shown(&machine.run(&systemctl(["show", unit, PROPERTIES]))?.stdout()))
@@ -106,6 +108,7 @@ fn shown(text: &str) -> Shown {
         exit_code: get("ExecMainStatus").parse().unwrap_or(0),
         result: get("Result").to_owned(),
         pid: get("MainPID").parse().unwrap_or(0),
+        started: get("ExecMainStartTimestampMonotonic").parse().ok().filter(|at| *at > 0).map(Duration::from_micros),
     }
 }
 

@@ -1,5 +1,17 @@
 //! keepalived and a proxy on the hosts of the role loadbalancer: the names that recipes and ops share.
 
+use serde::{Deserialize, Serialize};
+
+/// What moves an address between hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum MovedBy {
+    /// On the hosts of the load balancer.
+    Keepalived,
+    /// On control planes.
+    KubeVip,
+}
+
 /// The unit of keepalived, which moves the virtual address.
 pub const KEEPALIVED_UNIT: &str = "kubexm-keepalived.service";
 /// keepalived's configuration.

@@ -132,7 +132,7 @@ pub struct Facts {
     /// Digest of the config of the last `kubeadm init` by kubexm that succeeded.
     #[serde(default)]
     pub kubeadm_config: Option<Digest>,
-    /// The text of that config, when the file on the host is still that one.
+    /// The text of that config, when the file on the host is still that one; never more than [`Facts::KUBEADM_CONFIG_MOST`] bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeadm_config_text: Option<String>,
     /// The files that kubeadm wrote, if an init or join by kubexm has succeeded here.
@@ -185,6 +185,8 @@ pub struct Facts {
 impl Facts {
     /// Bytes of sealed authorities that are read; a real file has a few thousand.
     pub const SEALED_MOST: usize = 256 << 10;
+    /// Bytes of a config of kubeadm that are read; kubexm writes a few thousand.
+    pub const KUBEADM_CONFIG_MOST: usize = 256 << 10;
 }
 
 /// A name server that gives an address to random names.
@@ -462,4 +464,7 @@ pub struct Stamp {
     /// The bundle of that run; none in stamps of versions that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<BundleRecord>,
+    /// Whether the cluster was there before kubexm-install, which has adopted it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopted: bool,
 }

@@ -26,6 +26,7 @@ macro_rules! for_each_pipeline {
             certs_renew: CertsRenew,
             registry_prune: RegistryPrune,
             restore: Restore,
+            adopt: Adopt,
             reset: Reset,
         }
     };
@@ -63,6 +64,8 @@ pub enum Pipeline {
     RegistryPrune,
     /// Gives etcd the data of a backup, on the same hosts.
     Restore,
+    /// Takes over a cluster that kubeadm has made without kubexm.
+    Adopt,
     /// Removes a cluster from its hosts.
     Reset,
 }
@@ -222,6 +225,28 @@ impl Row {
                               in .kubexm-before-* in the data folder of etcd's members (/var/lib/etcd): remove it once nobody \
                               wants it back",
                     kubeconfig: "",
+                    ..Self::INSTALLS.sentences
+                },
+            },
+            Pipeline::Adopt => Self {
+                name: "adopt",
+                command: "adopt",
+                needs: Needs { bundle: false, cluster: true, ledgers: false },
+                invariants: RUNNING,
+                after_success: AfterSuccess::ClusterKept,
+                nothing_to_do: NothingToDo::NoDifference,
+                shows_warnings: true,
+                confirmed_by_name: false,
+                sentences: Sentences {
+                    before: Some(
+                        "Each node gets a record of the cluster that it belongs to. Nothing else on the hosts or in the cluster is changed.",
+                    ),
+                    question: "Adopt this cluster?",
+                    rollback: "Roll back the adoption, so that nothing of kubexm-install is on these hosts?",
+                    nothing_to_do: "nothing to do: every node of cluster {cluster} has its record already",
+                    success: "cluster {cluster} is adopted: {done} steps changed something, {satisfied} needed no change",
+                    kubeconfig: "",
+                    rolled_back: "run {run} was rolled back: {undone} steps, cluster {cluster} runs as before and is not adopted any more",
                     ..Self::INSTALLS.sentences
                 },
             },

@@ -230,6 +230,29 @@ pub enum RecipeError {
         /// What is wrong, and how to fix it.
         why: String,
     },
+    /// A running cluster is not as it must be to be adopted.
+    #[error("cluster {cluster} cannot be adopted; nothing was changed:{}", gap_lines(.problems))]
+    CannotAdopt {
+        /// `metadata.name`.
+        cluster: String,
+        /// Every problem: host, what is in the way, what can be done.
+        problems: Vec<String>,
+    },
+    /// What kubexm has not made it does not change.
+    #[error(
+        "cluster {cluster} was adopted, and `kubexm-install {command}` does not work on adopted clusters yet: it would replace or remove what \
+         others have made on {}; nothing was changed. `status`, `certs check`, `backup` and `drift` do work; `adopt --roll-back RUN` takes the \
+         adoption back",
+        .hosts.join(", ")
+    )]
+    Adopted {
+        /// `metadata.name`.
+        cluster: String,
+        /// The words of the command.
+        command: &'static str,
+        /// Hosts with the stamp of an adopted cluster.
+        hosts: Vec<String>,
+    },
     /// A reset of some hosts includes a member of a cluster that stays.
     #[error(
         "{host} is a member of cluster {cluster}{id}, which stays: if only this host were reset, its node object and etcd member would \
@@ -405,7 +428,7 @@ impl RecipeError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::NotInBundle { .. } | Self::Rendered { .. } | Self::Manifest { .. } => ExitCode::BundleIncomplete,
-            Self::Unsupported { .. } | Self::NotInstalled { .. } => ExitCode::Unsupported,
+            Self::Unsupported { .. } | Self::NotInstalled { .. } | Self::Adopted { .. } => ExitCode::Unsupported,
             Self::NoCluster
             | Self::NoHosts { .. }
             | Self::NoAddress { .. }
@@ -428,6 +451,7 @@ impl RecipeError {
             | Self::IdentityMismatch { .. }
             | Self::MinorMismatch { .. }
             | Self::CannotApplyAddons { .. }
+            | Self::CannotAdopt { .. }
             | Self::CannotPrune { .. }
             | Self::NotFresh { .. }
             | Self::BackupNeeded { .. }

@@ -133,7 +133,8 @@ mod tests {
         let mut facts = sample::all_facts(&cluster);
         for (facts, host) in facts.values_mut().zip(hosts) {
             let Some((id, joined)) = host else { continue };
-            facts.stamp = Some(Stamp { cluster: cluster.name.clone(), id, run: "r".to_owned(), bundle: None });
+            facts.stamp =
+                Some(Stamp { cluster: cluster.name.clone(), id, run: "r".to_owned(), bundle: None, adopted: false });
             facts.joined = joined;
             facts.cluster_ca = joined.then(|| Digest::of(format!("{id:?}")));
         }

@@ -3,6 +3,7 @@
 //! Nothing here does IO: no files, network, clock, randomness or environment. A recipe can only refer to artifacts in
 //! the bundle.
 
+pub mod adoption;
 mod backup_source;
 pub mod balancer;
 pub mod bundle;
@@ -28,6 +29,8 @@ pub mod runtime;
 #[cfg(any(test, feature = "testing"))]
 pub mod sample;
 #[cfg(any(test, feature = "testing"))]
+pub mod sample_adoption;
+#[cfg(any(test, feature = "testing"))]
 pub mod sample_backup;
 mod selinux;
 pub mod support;
@@ -36,6 +39,7 @@ pub mod time_servers;
 pub mod unsupported;
 pub mod yaml;
 
+pub use adoption::{Adoption, AdoptionInput, AdoptionItem, BundleVersions, Verdict};
 pub use context::{Materials, PlanContext, PlannedHost, Sealing};
 pub use error::RecipeError;
 pub use identity::{Identity, NonMember};

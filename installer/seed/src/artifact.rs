@@ -34,6 +34,17 @@ pub struct Artifact {
     pub tag: String,
 }
 
+impl Artifact {
+    /// Bytes of it that are in memory.
+    pub fn memory(&self) -> usize {
+        let blobs = self.blobs.values().map(|(_, source)| match source {
+            Source::Memory(bytes) => bytes.len(),
+            Source::Bundle => 0,
+        });
+        self.document.bytes.len() + blobs.sum::<usize>()
+    }
+}
+
 /// A manifest; keys sorted, no blanks: the same content has the same digest.
 pub fn manifest(mut fields: Value) -> Document {
     fields["schemaVersion"] = json!(2);

@@ -15,6 +15,12 @@ const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
 const CONTENT: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 /// The largest Chart.yaml that is read, in bytes.
 const LIMIT: u64 = 1 << 20;
+/// Values of it; those of the largest charts, with all who keep them and what they need, have some hundred.
+const NODES: usize = 50_000;
+/// Bytes of its texts: twice what it may have as a file.
+const TEXTS: usize = 2 << 20;
+/// Values that its aliases stand for.
+const REPLAYED: usize = 10_000;
 /// The most entries of an archive that are looked at before Chart.yaml.
 const ENTRIES: usize = 10_000;
 /// The most bytes that an archive may unpack to before Chart.yaml is found.
@@ -69,9 +75,26 @@ fn of_archive(archive: impl Read) -> Result<Value, String> {
         if text.len() as u64 > LIMIT {
             return Err(format!("its Chart.yaml has more than {LIMIT} bytes"));
         }
-        return serde_saphyr::from_str(&text).map_err(|e| format!("its Chart.yaml is not YAML ({e})"));
+        return of_yaml(&text).map_err(|e| format!("its Chart.yaml is not YAML ({e})"));
     }
     Err("has no Chart.yaml".to_owned())
+}
+
+/// Within limits: what aliases repeat counts each time, since the bundle may be unsigned.
+fn of_yaml(text: &str) -> Result<Value, String> {
+    let budget = serde_saphyr::budget! {
+        max_nodes: NODES,
+        max_events: 4 * NODES,
+        max_documents: 2,
+        max_total_scalar_bytes: TEXTS,
+    };
+    let options = serde_saphyr::options! {
+        budget: budget,
+        with_snippet: false,
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: REPLAYED },
+    };
+    serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]
@@ -121,6 +144,22 @@ mod tests {
             let error = chart(bytes.as_slice(), Digest::of(&bytes), 1, "chart x").unwrap_err().to_string();
             assert!(error.contains(said) && error.contains("chart x"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_text_that_aliases_repeat_counts_each_time() {
+        let of = |aliases: usize| {
+            let text = "x".repeat(60 << 10);
+            let words = "*a, ".repeat(aliases);
+            archive(&[(
+                "c/Chart.yaml",
+                &format!("name: c\nversion: '1'\ndescription: &a {text}\nkeywords: [{words}]\n"),
+            )])
+        };
+        let read = |bytes: &[u8]| chart(bytes, Digest::of(bytes), 1, "chart x").map(|(name, _)| name);
+        assert_eq!(read(&of(5)).unwrap(), "c");
+        let error = read(&of(60)).unwrap_err().to_string();
+        assert!(error.contains("chart x") && error.contains("its Chart.yaml is not YAML"), "{error}");
     }
 
     #[test]

@@ -1,17 +1,19 @@
 //! What of a bundle can go into a registry: its images with what is attached to them, charts, and the user's files.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_archive::{Bundle, check_references};
-use kubexm_spec::lock::Content;
+use kubexm_spec::lock::{Content, Referrer};
 use kubexm_spec::{ArtifactKey, Digest, Platform, Reference};
-use kubexm_transport::oci::MANIFEST_LIMIT;
+use kubexm_transport::oci::{MANIFEST_LIMIT, cosign_tags};
 
 use crate::artifact::{self, Artifact};
 use crate::blob_source::BlobFolder;
 use crate::chart;
 use crate::document::{self, Links, Parsed};
 use crate::error::SeedError;
+use crate::kept::Kept;
 use crate::lock::lock;
 use crate::rest::Rest;
 
@@ -81,18 +83,19 @@ impl Contents {
     /// Reads the documents of a bundle, and checks that everything they name is in it. Trusted as far as the bundle is.
     pub fn read(bundle: &Bundle, kinds: Kinds) -> Result<Self, SeedError> {
         check_references(bundle).map_err(|error| SeedError::Incomplete(Box::new(error)))?;
-        Self::of(&Bytes { bundle, rest: &Rest::new() }, kinds)
+        Self::of(&Bytes { bundle, rest: &Rest::new(), kept: RefCell::default() }, kinds)
     }
 
     /// The same of a delta whose rest is in the registry.
     pub(crate) fn read_with(bundle: &Bundle, rest: &Rest, kinds: Kinds) -> Result<Self, SeedError> {
-        Self::of(&Bytes { bundle, rest }, kinds)
+        Self::of(&Bytes { bundle, rest, kept: RefCell::default() }, kinds)
     }
 
     fn of(from: &Bytes<'_>, kinds: Kinds) -> Result<Self, SeedError> {
         let bundle = from.bundle;
         let manifest = bundle.manifest();
         let lock = lock(bundle)?;
+        let mut charts = BTreeMap::new();
         let mut contents = Self {
             name: manifest.name.clone(),
             platforms: manifest.platforms.clone(),
@@ -111,6 +114,7 @@ impl Contents {
                     })?;
                     image.manifests.insert(platform, manifest.digest);
                     for one in referrers {
+                        check_tag(reference, one)?;
                         let parsed = from.document(one.manifest.digest, &format!("{reference}, attached"))?;
                         let attached = Attached { subject: one.subject, tag: one.tag.clone(), parsed };
                         image.referrers.insert(one.manifest.digest, attached);
@@ -120,8 +124,18 @@ impl Contents {
                     contents.left_out.push(item.key.to_string());
                 }
                 (ArtifactKey::Chart(_), Content::File { digest, size, .. }) if kinds.charts => {
-                    let from = item.key.to_string();
-                    let (name, artifact) = chart::chart(bundle.blob(digest)?, *digest, *size, &from)?;
+                    let named = item.key.to_string();
+                    // Once, however many names have it.
+                    let (name, artifact) = match charts.get(&(*digest, *size)) {
+                        Some((name, artifact)) => (String::clone(name), Artifact::clone(artifact)),
+                        None => {
+                            let read = chart::chart(bundle.blob(digest)?, *digest, *size, &named)?;
+                            from.kept.borrow_mut().bytes(read.1.memory(), &named)?;
+                            charts.insert((*digest, *size), read.clone());
+                            read
+                        }
+                    };
+                    let from = named;
                     contents.charts.push(NamedArtifact { from, name, artifact });
                 }
                 (ArtifactKey::ExtraFile(name), Content::File { digest, size, .. }) if kinds.files => {
@@ -212,10 +226,26 @@ impl Contents {
     }
 }
 
+/// Nobody judges what is attached to an image, unless it carries signatures: under a tag of its own choice it would be an image
+/// that nobody has signed.
+fn check_tag(image: &str, one: &Referrer) -> Result<(), SeedError> {
+    if one.tag.as_ref().is_none_or(|tag| cosign_tags(&one.subject).contains(tag)) {
+        return Ok(());
+    }
+    Err(SeedError::Document {
+        what: format!("image {image}"),
+        problem: format!(
+            "{} is attached to {} under a tag that is none of a signature, an attestation or a bill of materials of it",
+            one.manifest.digest, one.subject
+        ),
+    })
+}
+
 /// Where documents are read.
 struct Bytes<'a> {
     bundle: &'a Bundle,
     rest: &'a Rest,
+    kept: RefCell<Kept>,
 }
 
 impl Bytes<'_> {
@@ -224,6 +254,10 @@ impl Bytes<'_> {
     }
 
     fn document(&self, digest: Digest, what: &str) -> Result<Parsed, SeedError> {
+        self.kept.borrow_mut().document(digest, what, || self.read(digest, what))
+    }
+
+    fn read(&self, digest: Digest, what: &str) -> Result<Parsed, SeedError> {
         match self.rest.get(&digest) {
             Some(bytes) => document::parse(bytes.clone(), what),
             None if !self.bundle.has_blob(&digest) => {
@@ -249,7 +283,7 @@ fn collect(
         return Err(SeedError::Document { what: what.to_owned(), problem: "has indexes without end".to_owned() });
     };
     let parsed = from.document(digest, what)?;
-    let below: BTreeSet<Digest> = match &parsed.links {
+    let below: BTreeSet<Digest> = match &*parsed.links {
         Links::Index(entries) => entries.iter().map(|entry| entry.digest).filter(|one| from.has(one)).collect(),
         Links::Manifest { .. } => BTreeSet::new(),
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use kubexm_archive::{Bundle, members};
-use kubexm_spec::Digest;
+use kubexm_spec::{Digest, json as json_text};
 use kubexm_transport::oci::{MANIFEST_LIMIT, is_manifest};
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,6 +15,8 @@ use crate::error::SeedError;
 
 pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// What an index may take as memory, in bytes: one of 4 MiB with nothing but entries takes half of it.
+const INDEX_MEMORY: usize = 128 << 20;
 const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 
 /// One that is pushed.
@@ -29,7 +31,7 @@ pub struct Document {
 #[derive(Clone, Debug)]
 pub struct Parsed {
     pub document: Arc<Document>,
-    pub links: Links,
+    pub links: Arc<Links>,
 }
 
 /// What a document names.
@@ -39,6 +41,16 @@ pub enum Links {
     Index(Vec<Entry>),
     /// Config and layers, and what the manifest is about.
     Manifest { blobs: BTreeMap<Digest, u64>, subject: Option<Digest>, artifact_type: Option<String> },
+}
+
+impl Links {
+    /// How many.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Index(entries) => entries.len(),
+            Self::Manifest { blobs, .. } => blobs.len(),
+        }
+    }
 }
 
 /// A line of an index.
@@ -125,12 +137,15 @@ pub fn parse(bytes: Bytes, what: &str) -> Result<Parsed, SeedError> {
         return Err(wrong(format!("has the media type {media_type:?}, which is that of no image")));
     }
     let document = Document { digest: Digest::of(&bytes), media_type, bytes };
-    Ok(Parsed { document: Arc::new(document), links })
+    Ok(Parsed { document: Arc::new(document), links: Arc::new(links) })
 }
 
 /// An index with only those entries: another document, with a digest of its own.
 pub fn with_entries(index: &Document, keep: impl Fn(&Digest) -> bool, what: &str) -> Result<Document, SeedError> {
     let wrong = |problem: &str| SeedError::Document { what: what.to_owned(), problem: problem.to_owned() };
+    if json_text::memory_of(&index.bytes) > INDEX_MEMORY {
+        return Err(wrong("has more values than an index of images has"));
+    }
     let mut value: Value = serde_json::from_slice(&index.bytes).map_err(|_| wrong("is not JSON"))?;
     let entries = value.get_mut("manifests").and_then(Value::as_array_mut).ok_or_else(|| wrong("is not an index"))?;
     entries.retain(|entry| {
@@ -154,13 +169,22 @@ mod tests {
               {{"digest":"{two}","size":1,"mediaType":"{MANIFEST}"}}]}}"#
         );
         let parsed = parse(Bytes::from(text), "x").unwrap();
-        let Links::Index(entries) = &parsed.links else { panic!() };
+        let Links::Index(entries) = &*parsed.links else { panic!() };
         assert_eq!(entries[0].platform.as_deref(), Some("linux/arm64/v8"));
         let less = with_entries(&parsed.document, |digest| *digest == one, "x").unwrap();
         assert_ne!(less.digest, parsed.document.digest);
-        let Links::Index(kept) = parse(less.bytes.clone(), "x").unwrap().links else { panic!() };
-        assert_eq!(kept, entries[..1]);
+        let again = parse(less.bytes.clone(), "x").unwrap();
+        let Links::Index(kept) = &*again.links else { panic!() };
+        assert_eq!(kept[..], entries[..1]);
         assert!(std::str::from_utf8(&less.bytes).unwrap().contains(r#""annotations":{"a":"b"}"#));
+    }
+
+    #[test]
+    fn an_index_of_values_that_no_index_has_is_not_made_into_memory() {
+        let text = format!(r#"{{"manifests":[],"x":[{}0]}}"#, r#"{"":0},"#.repeat(200_000));
+        let parsed = parse(Bytes::from(text), "image x").unwrap();
+        let error = with_entries(&parsed.document, |_| true, "image x").unwrap_err().to_string();
+        assert!(error.contains("image x") && error.contains("more values"), "{error}");
     }
 
     #[test]

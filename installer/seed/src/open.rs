@@ -1,4 +1,5 @@
-//! Opening a bundle: files, folders and volumes of this machine, or one on a web server (a file, or volumes), read in place by ranges.
+//! Opening a bundle: files, folders and volumes of this machine, one on a web server (a file, or volumes), read in place by ranges, or one
+//! on standard input.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,16 +11,19 @@ use kubexm_transport::{FileCandidate, HttpFile, HttpOptions, web_volumes};
 
 use crate::connection::Connection;
 use crate::error::SeedError;
+use crate::spool::Spool;
 
 /// Opens a bundle, and puts a delta on the bundles that have the rest, unless the registry has it. Waits for a web server: call
-/// it from a thread that may.
+/// it from a thread that may. `-` is standard input.
 pub fn open(
     paths: &[PathBuf],
     bases: &[PathBuf],
     rest_in_registry: bool,
     connection: &Connection,
+    spool: Spool<'_>,
 ) -> Result<Bundle, SeedError> {
     let bundle = match paths {
+        [one] if one.as_os_str() == "-" => spool.open()?,
         [one] => open_one(one, connection)?,
         several => Bundle::open_all(several)?,
     };

@@ -1,6 +1,6 @@
 //! What goes where: pure, and whatever cannot be is refused here, before a registry is asked anything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use kubexm_spec::{Digest, Platform, counted_of};
@@ -39,6 +39,8 @@ pub struct SeedPlan {
 pub(crate) struct RepositoryPlan {
     /// Children before who names them, referrers after what they are about.
     pub documents: Vec<Planned>,
+    /// Their digests.
+    known: BTreeSet<Digest>,
     /// What each tag names, and whose it is.
     pub tags: BTreeMap<String, (Digest, String)>,
 }
@@ -160,25 +162,22 @@ impl Planner {
     }
 
     /// What is attached to something that is pushed, and what is attached to that.
-    fn referrers(&mut self, name: &str, image: &Image, repository: &str, mut there: BTreeSet<Digest>) -> Vec<Digest> {
-        let mut left: Vec<&Attached> = image.referrers.values().collect();
-        let mut taken = Vec::new();
-        loop {
-            let before = left.len();
-            left.retain(|one| {
-                if !there.contains(&one.subject) {
-                    return true;
-                }
-                let digest = one.parsed.document.digest;
-                there.insert(digest);
-                taken.push(digest);
-                self.referrer(name, repository, one);
-                false
-            });
-            if left.len() == before || left.is_empty() {
-                break;
-            }
+    fn referrers(&mut self, name: &str, image: &Image, repository: &str, there: BTreeSet<Digest>) -> Vec<Digest> {
+        // From what is there on, each once: a search through all of them for each step of a chain would take their number squared.
+        let mut about: BTreeMap<Digest, Vec<&Attached>> = BTreeMap::new();
+        for one in image.referrers.values().filter(|one| !there.contains(&one.subject)) {
+            about.entry(one.subject).or_default().push(one);
         }
+        let first = image.referrers.values().filter(|one| there.contains(&one.subject));
+        let mut next: VecDeque<&Attached> = first.collect();
+        let mut taken = Vec::new();
+        while let Some(one) = next.pop_front() {
+            let digest = one.parsed.document.digest;
+            taken.push(digest);
+            self.referrer(name, repository, one);
+            next.extend(about.remove(&digest).unwrap_or_default());
+        }
+        let left: Vec<&Attached> = about.into_values().flatten().collect();
         if !left.is_empty() {
             self.plan.notes.push(format!(
                 "{name}: {} of its index left out, which the registry does not get (build for all platforms, or --sparse-indexes)",
@@ -190,7 +189,7 @@ impl Planner {
 
     fn referrer(&mut self, name: &str, repository: &str, one: &Attached) {
         let document = &one.parsed.document;
-        let subject = match &one.parsed.links {
+        let subject = match &*one.parsed.links {
             Links::Manifest { subject: Some(subject), artifact_type, .. } => {
                 Some((*subject, artifact_type.clone().unwrap_or_default()))
             }
@@ -225,9 +224,9 @@ impl Planner {
     }
 
     fn document(&mut self, repository: &str, planned: Planned) {
-        let documents = &mut self.plan.repositories.entry(repository.to_owned()).or_default().documents;
-        if !documents.iter().any(|other| other.document.digest == planned.document.digest) {
-            documents.push(planned);
+        let repository = self.plan.repositories.entry(repository.to_owned()).or_default();
+        if repository.known.insert(planned.document.digest) {
+            repository.documents.push(planned);
         }
     }
 

@@ -26,7 +26,7 @@ pub fn choose(image: &Image, platforms: &BTreeSet<Platform>, sparse: bool) -> Re
     let what = format!("image {}", image.reference);
     let lost = || SeedError::Internal(format!("{what}: a document that was read is missing"));
     let Some(target) = image.documents.get(&image.target) else { return without_index(image, platforms) };
-    let Links::Index(entries) = &target.links else {
+    let Links::Index(entries) = &*target.links else {
         let ours = image.manifests.keys().any(|platform| platforms.contains(platform));
         let documents = vec![Arc::clone(&target.document)];
         return Ok(ours.then_some(Pushed { documents, target: image.target, form: Form::Whole }));
@@ -47,13 +47,14 @@ pub fn choose(image: &Image, platforms: &BTreeSet<Platform>, sparse: bool) -> Re
     if manifests.is_empty() {
         return Ok(None);
     }
-    let mut order = Vec::new();
+    let mut below = Below::of(image);
     let mut kept = BTreeMap::new();
     for entry in entries {
         let takes = !unwanted.contains(&entry.digest) || manifests.contains(&entry.digest);
-        let whole = takes && below(image, entry.digest, &mut order);
+        let whole = takes && below.add(entry.digest);
         kept.insert(entry.digest, whole);
     }
+    let mut order = below.order;
     let all = kept.values().all(|whole| *whole);
     let documents = |digests: &[Digest]| -> Result<Vec<Arc<Document>>, SeedError> {
         let one = |digest: &Digest| image.documents.get(digest).map(|parsed| Arc::clone(&parsed.document));
@@ -95,20 +96,86 @@ fn without_index(image: &Image, platforms: &BTreeSet<Platform>) -> Result<Option
     }
 }
 
-/// Appends a document and all below it, children first; whether nothing that it names is missing.
-fn below(image: &Image, digest: Digest, order: &mut Vec<Digest>) -> bool {
-    let Some(parsed) = image.documents.get(&digest) else { return false };
-    let start = order.len();
-    let whole = match &parsed.links {
-        Links::Manifest { .. } => true,
-        Links::Index(entries) => entries.iter().all(|entry| below(image, entry.digest, order)),
-    };
-    if !whole {
-        order.truncate(start);
-        return false;
+/// Documents with all below them, children first. Each is looked at once: an index may name another one as often as it has room.
+struct Below<'i> {
+    image: &'i Image,
+    /// Whether nothing that a document names is missing.
+    whole: BTreeMap<Digest, bool>,
+    order: Vec<Digest>,
+    there: BTreeSet<Digest>,
+}
+
+impl<'i> Below<'i> {
+    const fn of(image: &'i Image) -> Self {
+        Self { image, whole: BTreeMap::new(), order: Vec::new(), there: BTreeSet::new() }
     }
-    if !order.contains(&digest) {
-        order.push(digest);
+
+    /// Appends a document and all below it, if nothing is missing; whether that is so.
+    fn add(&mut self, digest: Digest) -> bool {
+        let whole = self.is_whole(digest);
+        if whole {
+            self.append(digest);
+        }
+        whole
     }
-    true
+
+    fn is_whole(&mut self, digest: Digest) -> bool {
+        if let Some(known) = self.whole.get(&digest) {
+            return *known;
+        }
+        let whole = self.image.documents.get(&digest).is_some_and(|parsed| match &*parsed.links {
+            Links::Manifest { .. } => true,
+            Links::Index(entries) => entries.iter().all(|entry| self.is_whole(entry.digest)),
+        });
+        self.whole.insert(digest, whole);
+        whole
+    }
+
+    fn append(&mut self, digest: Digest) {
+        if !self.there.insert(digest) {
+            return;
+        }
+        if let Some(Links::Index(entries)) = self.image.documents.get(&digest).map(|parsed| &*parsed.links) {
+            entries.iter().for_each(|entry| self.append(entry.digest));
+        }
+        self.order.push(digest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use kubexm_spec::Reference;
+
+    use super::*;
+
+    #[test]
+    fn an_index_that_is_named_many_times_is_walked_once() {
+        let mut documents = BTreeMap::new();
+        let mut keep = |text: String| {
+            let parsed = document::parse(Bytes::from(text), "x").unwrap();
+            let digest = parsed.document.digest;
+            documents.insert(digest, parsed);
+            digest
+        };
+        let manifest = keep(format!(r#"{{"config":{{"digest":"{}","size":1}}}}"#, Digest::of("config")));
+        // Seven indexes in one another, each the one below it a thousand times: a walk of all would have 10^21 steps.
+        let index = |digest: Digest| {
+            let entry = format!(r#"{{"digest":"{digest}","size":1}}"#);
+            format!(r#"{{"manifests":[{}]}}"#, vec![entry; 1000].join(","))
+        };
+        let whole = (0..7).fold(manifest, |below, _| keep(index(below)));
+        let lacking = (0..7).fold(Digest::of("nowhere"), |below, _| keep(index(below)));
+        let both = format!(
+            r#"{{"manifests":[{{"digest":"{lacking}","size":1}},{{"digest":"{whole}","size":1}},{{"digest":"{manifest}","size":1}}]}}"#
+        );
+        let target = keep(both);
+        let (reference, referrers) = (Reference::read("a.b/x:1").unwrap(), BTreeMap::new());
+        let manifests = [(Platform::LINUX_AMD64, manifest)].into();
+        let image = Image { reference, target, documents, manifests, referrers };
+        let pushed = choose(&image, &[Platform::LINUX_AMD64].into(), true).unwrap().unwrap();
+        assert_eq!(pushed.documents.len(), 9, "the manifest, what is above it, and the target");
+        assert_eq!(pushed.documents[0].digest, manifest);
+        assert_eq!(pushed.form, Form::Sparse);
+    }
 }

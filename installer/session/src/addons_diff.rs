@@ -12,11 +12,12 @@ use serde_json::Value;
 use crate::addons::installed;
 use crate::addons::kinds::Kinds;
 use crate::addons::rendered::{Content, Planned, Renderer, is_installed, of_file, planned};
-use crate::diff::document_without_secrets;
+use crate::diff::{document_without_secrets, path_without_secrets};
 use crate::error::SessionError;
 use crate::events;
 use crate::observe::subject::Subject;
 use crate::plan::Checked;
+use crate::support_bundle::redact::MARK;
 
 const DEFINITION: &str = "CustomResourceDefinition";
 
@@ -341,8 +342,9 @@ fn changed(field: &str, before: Pair<'_>, after: Pair<'_>, into: &mut Vec<Change
             }
         }
         _ => {
-            let changed = Changed { field: field.to_owned(), before: before.1.cloned(), after: after.1.cloned() };
-            into.push(changed);
+            // Below a name that is a secret nothing is shown.
+            let of = |(value, shown): Pair<'_>| value.map(|_| shown.cloned().unwrap_or_else(|| MARK.into()));
+            into.push(Changed { field: path_without_secrets(field), before: of(before), after: of(after) });
         }
     }
 }
@@ -392,5 +394,14 @@ mod tests {
         let of_pod = ["args[0]", "env[0].value", "env[1].value"].map(|name| format!("spec.containers[0].{name}"));
         assert_eq!(fields, ["data.password", &of_pod[0], &of_pod[1], &of_pod[2]]);
         assert_eq!(all[3].after, Some(json!("8")));
+    }
+
+    #[test]
+    fn a_field_whose_name_is_a_secret_is_a_change_without_it() {
+        let of = |level: &str| vec![map("a", json!({"https://user:hunter2@r.test/": level}))];
+        let found = objects(of("1"), of("2"), "apps");
+        let one = &found[0].fields[0];
+        assert_eq!((&one.before, &one.after), (&Some(json!(MARK)), &Some(json!(MARK))), "{found:?}");
+        assert!(!format!("{found:?}").contains("hunter2") && one.field.contains("r.test"), "{found:?}");
     }
 }

@@ -1,26 +1,24 @@
-//! Backups of a cluster: made on a control plane, kept in a folder of this machine, encrypted for the operators.
+//! Backups of a cluster: made on a control plane, kept in a folder of this machine or in a bucket of S3, encrypted for the operators.
+
+mod fetched;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use kubexm_engine::ClusterLock;
 use kubexm_engine::backup::{
-    ARCHIVE, BackupAbout, BackupError, BackupHeader, BackupKey, HEADER, read_contents, verify_archive, verify_contents,
+    BackupAbout, BackupError, BackupHeader, BackupKey, HEADER, read_contents, verify_archive, verify_contents,
 };
 use kubexm_engine::clock::rfc3339;
-use kubexm_engine::link::Link;
-use kubexm_plan::backup::{Archive, BackedUpCluster, BackupAnswer, BackupAsk, CHUNK, SnapshotFacts};
+use kubexm_plan::backup::{Archive, BackedUpCluster, BackupAnswer, BackupAsk, SnapshotFacts};
 use kubexm_plan::cluster_facts::EtcdMember;
 use kubexm_plan::{ClusterFacts, Recipient};
 use kubexm_spec::Cluster;
 use kubexm_spec::cluster::EtcdKind;
-use kubexm_spec::digest::Hasher;
 use zeroize::Zeroizing;
 
 use crate::access::Access;
+use crate::backup_place::{BackupPlace, LocalBackup, OpenPlace, Removal};
 use crate::bundle::cluster_source::ClusterSource;
 use crate::cluster_facts::{self, Asked};
 use crate::error::SessionError;
@@ -28,18 +26,14 @@ use crate::events;
 use crate::files;
 use crate::fleet::{Fleet, Reach};
 use crate::options::HostOptions;
-use crate::partial_backup::Partial;
-use crate::retention;
+use crate::retention::{self, Candidates};
 use crate::session::Session;
-
-/// Longer than an archive is: etcd's data has 8 GiB at most (its documentation, "System limits").
-const LARGEST: u64 = 20 << 30;
 
 /// Where a backup goes.
 #[derive(Clone, Debug)]
 pub struct BackupOptions {
-    /// The folder of backups; it is made if there is none.
-    pub to: PathBuf,
+    /// Where backups are kept. A folder is made if there is none; a bucket is not.
+    pub to: BackupPlace,
     /// How many of this cluster are kept, the new one included; none for all.
     pub keep: Option<usize>,
 }
@@ -47,11 +41,14 @@ pub struct BackupOptions {
 /// A backup that was made.
 #[derive(Clone, Debug)]
 pub struct BackedUp {
-    /// Its folder.
-    pub folder: PathBuf,
+    /// Its folder, or its address (`s3://…`).
+    pub at: String,
     pub about: BackupAbout,
     /// Older ones of this cluster that were removed.
-    pub removed: Vec<PathBuf>,
+    pub removed: Vec<String>,
+    /// Those that should have been, each with the reason why it is there still, and how many were not looked at. Only of a server: what
+    /// it refuses fails no backup.
+    pub not_removed: Vec<String>,
 }
 
 /// A backup that was read to its end.
@@ -64,7 +61,7 @@ pub struct VerifiedBackup {
 
 /// A backup that was verified to its end. Only [`Session::open_backup`] creates one.
 pub(crate) struct OpenedBackup {
-    pub folder: PathBuf,
+    pub local: LocalBackup,
     pub header: BackupHeader,
     pub key: BackupKey,
     /// Why it is not known who made it.
@@ -90,6 +87,8 @@ impl Session<'_> {
         let holder = self.holder("backup", &cluster.name);
         let _lock = ClusterLock::take(&home.folder, &home.name, &holder)?;
         let recipients = self.recipients(cluster)?;
+        // Before a host is asked for anything.
+        let place = options.to.open(self).await?;
         let reach = Reach { access, bundle: source.bundle(), hosts, holder: &holder };
         let (fleet, errors) = Fleet::connect_to_some(self, reach).await?;
         for error in errors.values() {
@@ -97,23 +96,37 @@ impl Session<'_> {
         }
         events::phase(self.events, "look");
         let running = cluster_facts::of(&fleet, cluster, Asked::ControlPlanes).await;
-        let made = self.make(&fleet, cluster, (&running, recipients), options).await;
+        let made = self.make(&fleet, cluster, (&running, recipients), &place).await;
         fleet.revert_agents(self.events).await;
         fleet.close().await;
-        let (folder, about) = made?;
-        let removed = match options.keep {
-            Some(keep) => {
-                let identity = self.home.operator(self.credentials)?;
-                let operators: Vec<String> = about.recipients.iter().map(|one| one.key.clone()).collect();
-                let is_known = |folder: &Path, header: &BackupHeader| {
-                    header.open(folder, &identity)?;
-                    header.authenticate(folder, &identity, &operators)
-                };
-                retention::retain(&options.to, (&folder, &about), (keep, &is_known), self.events)?
-            }
-            None => Vec::new(),
+        let (at, about) = made?;
+        place.tidy(&about.cluster, self.unix_time()).await;
+        let mut made = BackedUp { at, about, removed: Vec::new(), not_removed: Vec::new() };
+        let Some(keep) = options.keep else { return Ok(made) };
+        match self.retain(&place, &made, keep).await {
+            Ok(removal) => (made.removed, made.not_removed) = (removal.removed, removal.stayed),
+            Err(error) if place.is_remote() => made.not_removed = vec![format!("{}: {error}", options.to)],
+            Err(error) => return Err(error),
+        }
+        for stayed in &made.not_removed {
+            events::warning(self.events, format!("the new backup is there, and older ones were not removed: {stayed}"));
+        }
+        Ok(made)
+    }
+
+    /// Removes older backups beyond those that are kept.
+    async fn retain(&self, place: &OpenPlace<'_>, made: &BackedUp, keep: usize) -> Result<Removal, SessionError> {
+        let identity = self.home.operator(self.credentials)?;
+        let operators: Vec<String> = made.about.recipients.iter().map(|one| one.key.clone()).collect();
+        let is_known = |folder: &Path, header: &BackupHeader| {
+            header.open(folder, &identity)?;
+            header.authenticate(folder, &identity, &operators)
         };
-        Ok(BackedUp { folder, about, removed })
+        let candidates = Candidates { newest: &made.about, is_known: &is_known, events: self.events };
+        let others = place.others(&made.at, &candidates).await?;
+        let mut removal = place.remove(retention::too_old(others.whole, &made.about, keep, self.events)).await?;
+        removal.stayed.extend(others.not_looked_at);
+        Ok(removal)
     }
 
     /// Reads a backup to its end: every byte of the archive, the snapshot in it, and that this home can open it.
@@ -121,14 +134,15 @@ impl Session<'_> {
     /// # Errors
     /// It was cut off or altered, is sealed for others, or is no backup.
     /// Somebody other than this home and `senders` made it.
-    pub fn verify_backup(&self, folder: &Path, senders: &[String]) -> Result<VerifiedBackup, SessionError> {
-        let header = BackupHeader::read(folder)?;
+    pub fn verify_backup(&self, backup: &LocalBackup, senders: &[String]) -> Result<VerifiedBackup, SessionError> {
+        let folder = backup.folder();
+        let header = backup.named(BackupHeader::read(folder))?;
         events::phase(self.events, "verify");
-        verify_archive(folder, &header.about)?;
+        backup.named(verify_archive(folder, &header.about))?;
         let identity = self.home.operator(self.credentials)?;
-        let key = header.open(folder, &identity)?;
-        header.authenticate(folder, &identity, senders)?;
-        let files = verify_contents(folder, &header.about, &key)?.len();
+        let key = backup.named(header.open(folder, &identity))?;
+        backup.named(header.authenticate(folder, &identity, senders))?;
+        let files = backup.named(verify_contents(folder, &header.about, &key))?.len();
         Ok(VerifiedBackup { about: header.about, files })
     }
 
@@ -136,22 +150,23 @@ impl Session<'_> {
     /// its archive that are wanted.
     pub(crate) fn open_backup(
         &self,
-        folder: &Path,
+        local: LocalBackup,
         operators: &[String],
         allow_unauthenticated: bool,
         wanted: &dyn Fn(&str) -> bool,
     ) -> Result<OpenedBackup, SessionError> {
-        let header = BackupHeader::read(folder)?;
+        let folder = local.folder();
+        let header = local.named(BackupHeader::read(folder))?;
         events::phase(self.events, "verify");
-        verify_archive(folder, &header.about)?;
+        local.named(verify_archive(folder, &header.about))?;
         let identity = self.home.operator(self.credentials)?;
-        let key = header.open(folder, &identity)?;
-        let unauthenticated = match header.authenticate(folder, &identity, operators) {
+        let key = local.named(header.open(folder, &identity))?;
+        let unauthenticated = match local.named(header.authenticate(folder, &identity, operators)) {
             Err(error) if allow_unauthenticated => Some(error.to_string()),
             checked => checked.map(|()| None)?,
         };
-        let files = read_contents(folder, &header.about, &key, wanted)?.files;
-        Ok(OpenedBackup { folder: folder.to_owned(), header, key, unauthenticated, files })
+        let files = local.named(read_contents(folder, &header.about, &key, wanted))?.files;
+        Ok(OpenedBackup { local, header, key, unauthenticated, files })
     }
 
     /// The operators of cluster.yaml, and this home.
@@ -172,11 +187,11 @@ impl Session<'_> {
         fleet: &Fleet,
         cluster: &Cluster,
         (running, recipients): (&ClusterFacts, Vec<Recipient>),
-        options: &BackupOptions,
-    ) -> Result<(PathBuf, BackupAbout), SessionError> {
+        place: &OpenPlace<'_>,
+    ) -> Result<(String, BackupAbout), SessionError> {
         self.check_interrupt()?;
         let cluster_id = running.id.ok_or_else(|| {
-            let text = "the cluster has no id: `kubexm-install create` gives it one";
+            let text = "the cluster has no id: `kubexm-install create` gives it one, and `adopt` one that kubexm-install has not made";
             BackupError::CannotMake(text.to_owned())
         })?;
         let host = healthy(fleet, cluster, running)?;
@@ -187,7 +202,7 @@ impl Session<'_> {
         let created = self.unix_time();
         let time: String = rfc3339(created).chars().filter(|c| !"-:".contains(*c)).collect();
         let name = format!("{}-{time}", cluster.name);
-        let partial = Partial::create(&options.to, &name)?;
+        let new = place.begin(self, &name).await?;
         let key = BackupKey::generate();
         events::phase(self.events, "snapshot");
         let ask = BackupAsk::Make { name: name.clone(), recipient: key.recipient() };
@@ -195,9 +210,17 @@ impl Session<'_> {
         let fetched = match answer {
             Ok(BackupAnswer::Made { archive, etcd }) => {
                 events::phase(self.events, "fetch");
-                self.fetch(&*link, host, &name, archive, &partial).await.map(|()| (archive, etcd))
+                let (name, link) = (name.as_str(), &*link);
+                let read = move |offset| {
+                    let ask = BackupAsk::Read { name: name.to_owned(), offset };
+                    async move {
+                        self.check_interrupt()?;
+                        link.backup(&ask).await.map_err(|error| SessionError::links([error]))
+                    }
+                };
+                fetched::write(archive, (host, new.folder()), fetched::LONGEST, read).await.map(|()| (archive, etcd))
             }
-            Ok(_) => Err(misfit(host)),
+            Ok(_) => Err(fetched::misfit(host)),
             Err(error) => Err(error),
         };
         // Encrypted, but of no use there.
@@ -210,62 +233,15 @@ impl Session<'_> {
         let mut about = about(cluster, (cluster_id, created), (kubernetes, host, program), recipients, (archive, etcd));
         about.had = Some(BackedUpCluster::of(running));
         let header = BackupHeader::seal(about, &key, &self.home.operator(self.credentials)?)?;
-        files::write_private(&partial.folder.join(HEADER), header.to_json()?.as_bytes())?;
+        files::write_private(&new.folder().join(HEADER), header.to_json()?.as_bytes())?;
         // What is in the folder is read back before it has its name.
-        if BackupHeader::read(&partial.folder)? != header {
+        if BackupHeader::read(new.folder())? != header {
             let text = format!("its {HEADER} does not say what was written to it; run again");
             return Err(BackupError::CannotMake(text).into());
         }
-        verify_archive(&partial.folder, &header.about)?;
-        verify_contents(&partial.folder, &header.about, &key)?;
-        Ok((partial.finish()?, header.about))
-    }
-
-    async fn fetch(
-        &self,
-        link: &dyn Link,
-        host: &str,
-        name: &str,
-        archive: Archive,
-        partial: &Partial,
-    ) -> Result<(), SessionError> {
-        let path = partial.folder.join(ARCHIVE);
-        let failed = |error: std::io::Error| SessionError::disk("write", &path, &error);
-        let mut options = File::options();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
-        if archive.size > LARGEST {
-            let text =
-                format!("{host} has an archive of {} bytes, which no etcd fills; look at that host", archive.size);
-            return Err(BackupError::CannotMake(text).into());
-        }
-        let (mut hasher, mut offset) = (Hasher::default(), 0);
-        while offset < archive.size {
-            self.check_interrupt()?;
-            let ask = BackupAsk::Read { name: name.to_owned(), offset };
-            let BackupAnswer::Bytes { bytes } =
-                link.backup(&ask).await.map_err(|error| SessionError::links([error]))?
-            else {
-                return Err(misfit(host));
-            };
-            if bytes.is_empty() {
-                break;
-            }
-            let count = bytes.len() as u64;
-            if count > CHUNK || count > archive.size - offset {
-                return Err(misfit(host));
-            }
-            hasher.update(&bytes);
-            file.write_all(&bytes).map_err(failed)?;
-            offset += count;
-        }
-        file.sync_all().map_err(failed)?;
-        match offset == archive.size && hasher.finish() == archive.sha256 {
-            true => Ok(()),
-            false => {
-                let text = format!("what {host} has sent is not the archive that it has written; run again");
-                Err(BackupError::CannotMake(text).into())
-            }
-        }
+        verify_archive(new.folder(), &header.about)?;
+        verify_contents(new.folder(), &header.about, &key)?;
+        Ok((place.finish(new, &header).await?, header.about))
     }
 }
 
@@ -278,13 +254,6 @@ fn about(
 ) -> BackupAbout {
     let cluster = cluster.name.clone();
     BackupAbout { cluster, cluster_id, created, kubernetes, host, program, recipients, archive, etcd, had: None }
-}
-
-fn misfit(host: &str) -> SessionError {
-    BackupError::CannotMake(format!(
-        "{host} gave another answer than was asked for; remove the agent there and run again"
-    ))
-    .into()
 }
 
 /// The first control plane that is connected and whose member of etcd is healthy.

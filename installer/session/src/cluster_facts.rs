@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use kubexm_engine::link::LinkError;
 use kubexm_plan::ClusterFacts;
-use kubexm_plan::cluster_facts::Gap;
+use kubexm_plan::cluster_facts::{Gap, HOST};
 use kubexm_spec::Cluster;
 
 use crate::access::Access;
@@ -19,8 +19,6 @@ use crate::session::Session;
 
 /// Time limit for one host, including the connection; the host's own queries have shorter ones.
 const LIMIT: Duration = Duration::from_secs(45);
-/// [`Gap::what`] if nothing of this host could be observed.
-const HOST: &str = "host";
 
 /// The observed cluster; hosts that did not answer are gaps of its facts.
 #[derive(Clone, Debug)]
@@ -93,8 +91,8 @@ async fn look(fleet: &Fleet, cluster: &Cluster, asked: Asked) -> (ClusterFacts, 
         let facts = match tokio::time::timeout(LIMIT, link.link().cluster_facts()).await {
             Ok(Ok(facts)) if planes.contains(name) => facts,
             // A worker reports only its own files.
-            Ok(Ok(ClusterFacts { certificates, balancers, timers, gaps, .. })) => {
-                ClusterFacts { certificates, balancers, timers, gaps, ..ClusterFacts::default() }
+            Ok(Ok(ClusterFacts { certificates, balancers, timers, kubelets, gaps, .. })) => {
+                ClusterFacts { certificates, balancers, timers, kubelets, gaps, ..ClusterFacts::default() }
             }
             Ok(Err(error)) => {
                 let gap = only(gap(name.clone(), &error));

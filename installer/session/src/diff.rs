@@ -16,6 +16,11 @@ pub(crate) fn document_without_secrets(document: &Value) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|_| MARK.into())
 }
 
+/// The path of a field, which may have a secret as a name in it.
+pub(crate) fn path_without_secrets(path: &str) -> String {
+    Known::default().redact(path)
+}
+
 /// A diff of a file that people have edited, without what looks like a secret.
 pub(crate) fn without_secrets(diff: &str) -> String {
     let text = Known::default().redact(diff);

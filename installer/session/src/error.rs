@@ -13,6 +13,7 @@ use kubexm_packages::trust::SignError;
 use kubexm_plan::lint::Problem;
 use kubexm_plan::{ClusterId, Severity};
 use kubexm_recipes::RecipeError;
+use kubexm_s3::S3Error;
 use kubexm_signing::{SigningError, Untrusted};
 use kubexm_spec::yaml::Problems;
 use kubexm_spec::{ExitCode, ExitError, error_chain};
@@ -208,6 +209,9 @@ pub enum SessionError {
     /// A backup cannot be made or used.
     #[error(transparent)]
     Backup(#[from] BackupError),
+    /// The server of a bucket.
+    #[error(transparent)]
+    S3(Box<S3Error>),
     /// The system returned no random numbers.
     #[error("no id can be generated for the cluster, since the system's random source failed: {0}")]
     NoRandom(String),
@@ -291,6 +295,15 @@ impl From<ArchiveError> for SessionError {
     }
 }
 
+impl From<S3Error> for SessionError {
+    fn from(error: S3Error) -> Self {
+        match error {
+            S3Error::Stopped => Self::Interrupted,
+            error => Self::S3(Box::new(error)),
+        }
+    }
+}
+
 impl From<RecipeError> for SessionError {
     fn from(error: RecipeError) -> Self {
         Self::Recipe(vec![error])
@@ -330,6 +343,7 @@ impl ExitError for SessionError {
             Self::Charts { code, .. } => *code,
             Self::Authorities(error) => error.exit_code(),
             Self::Backup(error) => error.exit_code(),
+            Self::S3(error) => error.exit_code(),
             Self::NoRandom(_) => ExitCode::Internal,
             Self::PlanFile { .. } => ExitCode::PlanMismatch,
             Self::Engine(error) => error.exit_code(),

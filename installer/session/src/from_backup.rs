@@ -1,7 +1,6 @@
 //! `create --from-backup`: a verified bundle and a verified backup, which make a cluster anew on fresh hosts.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -18,6 +17,7 @@ use tokio::io::AsyncRead;
 use zeroize::Zeroizing;
 
 use crate::backup::OpenedBackup;
+use crate::backup_place::LocalBackup;
 use crate::bundle::blobs::BundleBlobs;
 use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::opened::{Opened, Verified};
@@ -46,7 +46,7 @@ impl Session<'_> {
     pub fn from_backup(
         &self,
         verified: Verified,
-        folder: &Path,
+        backup: LocalBackup,
         allow_unauthenticated: bool,
     ) -> Result<FromBackup, SessionError> {
         let opened = verified.opened();
@@ -55,7 +55,7 @@ impl Session<'_> {
             let pairs = PAIRS.iter().any(|(text, key)| [*text, *key].contains(&path));
             pairs || READ.contains(&path) || path == SEALED_AUTHORITIES
         };
-        let backup = self.open_backup(folder, &operators, allow_unauthenticated, &wanted)?;
+        let backup = self.open_backup(backup, &operators, allow_unauthenticated, &wanted)?;
         let source = source(&backup, self.unix_time());
         let facts = BTreeMap::new();
         let compared = compare(&opened.plan_cx(&facts, &NO_PACKAGES), &source);
@@ -129,10 +129,11 @@ impl Subject for FromBackup {
     /// With a question to whoever listens where the cluster of before did: it must be gone.
     async fn survey(&self, session: &Session<'_>, fleet: &Fleet) -> Result<BundleSurvey, SessionError> {
         let mut survey = self.opened().survey(session, fleet).await?;
-        let dials = dials(&self.opened().plan_cx(&survey.facts, &survey.carried.packages), &self.source);
+        let (dials, unasked) = dials(&self.opened().plan_cx(&survey.facts, &survey.carried.packages), &self.source);
         let asked = Mesh { listen: BTreeMap::new(), dials };
         let dialed = dial(&asked, &fleet.links(), session.events).await?;
         survey.findings.add(live(&dialed));
+        survey.findings.add(unasked.into_iter().collect());
         Ok(survey)
     }
 }

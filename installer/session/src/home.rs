@@ -68,6 +68,11 @@ impl Home {
         self.root.join("seeded")
     }
 
+    /// Folder of backups that are kept elsewhere, while they are made or used.
+    pub fn staging(&self) -> PathBuf {
+        self.root.join("staging")
+    }
+
     /// Folder of trusted public keys. If it contains one, bundles need a valid signature.
     pub fn trusted_keys(&self) -> PathBuf {
         self.root.join("trusted-keys")

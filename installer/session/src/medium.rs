@@ -3,6 +3,7 @@
 //! Inodes and times show that a file was replaced only as long as this machine's kernel did it: on another machine, root can write the file
 //! system's own structures, and set both back.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -66,10 +67,14 @@ fn unescaped(text: &str) -> String {
 }
 
 /// A device by its folder in /sys: its disk says whether it is removable, its place whether it is on a bus that is plugged in while the
-/// machine runs, and one that is made of others is what these are.
+/// machine runs, and one that is made of others is what these are. Where blocks come from a file, a network or a program, whoever has
+/// these writes them on another machine.
 fn of_device(device: &Path, deepest: usize) -> Medium {
-    let is_there = |name: &str| device.join(name).exists();
-    let below: Vec<PathBuf> = fs::read_dir(device.join("slaves"))
+    let disk = match device.join("partition").exists() {
+        true => device.parent().unwrap_or(device),
+        false => device,
+    };
+    let below: Vec<PathBuf> = fs::read_dir(disk.join("slaves"))
         .into_iter()
         .flatten()
         .filter_map(|entry| fs::canonicalize(entry.ok()?.path()).ok())
@@ -79,23 +84,43 @@ fn of_device(device: &Path, deepest: usize) -> Medium {
         let all = below.iter().map(|one| of_device(one, deepest));
         return all.reduce(worse).unwrap_or(Medium::Unknown);
     }
-    let disk = match is_there("partition") {
-        true => device.parent().unwrap_or(device),
-        false => device,
-    };
-    let plugged = |part: &str| {
-        let is_bus =
-            |bus: &str| part.strip_prefix(bus).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-        is_bus("usb") || is_bus("fw") || is_bus("mmc")
-    };
-    if disk.components().any(|part| part.as_os_str().to_str().is_some_and(plugged)) {
+    let parts: Vec<&str> = disk.components().filter_map(|part| part.as_os_str().to_str()).collect();
+    let any = |names: &[&str]| parts.iter().any(|part| names.iter().any(|name| is_numbered(part, name)));
+    if any(&["usb", "fw", "mmc"]) {
         return Medium::Removable;
+    }
+    // iSCSI, RADOS. Virtual are loop, nbd, NVMe of a network and ublk, and also memory, and an NVMe that may have
+    // several ways.
+    let in_memory = parts.last().is_some_and(|part| is_numbered(part, "ram") || is_numbered(part, "zram"));
+    let in_slots = parts.contains(&"nvme-subsystem") && is_in_slots(disk);
+    let is_virtual = parts.contains(&"virtual") && !in_slots && !in_memory;
+    if is_virtual || any(&["session", "rbd"]) {
+        return Medium::Unknown;
     }
     match fs::read_to_string(disk.join("removable")) {
         Ok(text) if text.trim() == "0" => Medium::Fixed,
         Ok(_) => Medium::Removable,
         Err(_) => Medium::Unknown,
     }
+}
+
+/// Whether every way to an NVMe is a slot of this machine. The kernel has a link to the controller of each in the
+/// folder of its subsystem.
+fn is_in_slots(disk: &Path) -> bool {
+    let is_controller = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        name.strip_prefix("nvme").is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    let entries = disk.parent().and_then(|subsystem| fs::read_dir(subsystem).ok());
+    let paths = entries.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let controllers: Vec<PathBuf> = paths.filter(is_controller).collect();
+    let in_slot = |path: &PathBuf| fs::read_to_string(path.join("transport")).is_ok_and(|text| text.trim() == "pcie");
+    !controllers.is_empty() && controllers.iter().all(in_slot)
+}
+
+/// Whether it is such a name with a number: `usb2`, `mmc0:0001`.
+fn is_numbered(part: &str, name: &str) -> bool {
+    part.strip_prefix(name).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// What one of them that can be taken away makes of the whole.
@@ -152,9 +177,59 @@ mod tests {
         ] {
             assert_eq!(of_device(&folder, DEEPEST), medium, "{}", folder.display());
         }
+        // A disk of MD has partitions of its own; they are what it is made of.
+        let md = made("md1", &[&part]);
+        let of_md = device(sys, "virtual/block/md1/md1p1", &[("partition", "1\n")]);
+        assert_eq!((of_device(&md, DEEPEST), of_device(&of_md, DEEPEST)), (Medium::Fixed, Medium::Fixed));
         let round = made("dm-9", &[]);
         symlink(&round, round.join("slaves/0")).unwrap();
         assert_eq!(of_device(&round, DEEPEST), Medium::Unknown);
+    }
+
+    #[test]
+    fn what_comes_from_a_file_or_over_a_network_is_not_in_this_machine() {
+        let sys = tempfile::tempdir().unwrap();
+        let disk = |path: &str| device(sys.path(), path, &[("removable", "0\n")]);
+        for (path, medium) in [
+            ("virtual/block/loop0", Medium::Unknown),
+            ("virtual/block/nbd0", Medium::Unknown),
+            ("virtual/nvme-fabrics/ctl/nvme1/nvme1n1", Medium::Unknown),
+            ("platform/host3/session1/target3:0:0/3:0:0:0/block/sdb", Medium::Unknown),
+            ("rbd/0/block/rbd0", Medium::Unknown),
+            ("virtual/block/ram0", Medium::Fixed),
+            ("virtual/block/zram0", Medium::Fixed),
+            ("pci0/virtio1/block/vda", Medium::Fixed),
+        ] {
+            assert_eq!(of_device(&disk(path), DEEPEST), medium, "{path}");
+        }
+        // An encrypted one on it, and a partition.
+        let (file, slaves) = (disk("virtual/block/loop1"), device(sys.path(), "virtual/block/dm-0/slaves", &[]));
+        symlink(&file, slaves.join("loop1")).unwrap();
+        let part = device(sys.path(), "virtual/block/loop1/loop1p1", &[("partition", "1\n")]);
+        for device in [sys.path().join("virtual/block/dm-0"), part] {
+            assert_eq!(of_device(&device, DEEPEST), Medium::Unknown, "{}", device.display());
+        }
+    }
+
+    #[test]
+    fn an_nvme_is_in_this_machine_if_all_ways_to_it_are() {
+        let cases: [(&[&str], Medium); 5] = [
+            (&["pcie\n"], Medium::Fixed),
+            (&["pcie\n", "pcie\n"], Medium::Fixed),
+            (&["tcp\n"], Medium::Unknown),
+            (&["pcie\n", "rdma\n"], Medium::Unknown),
+            (&[], Medium::Unknown),
+        ];
+        for (ways, medium) in cases {
+            let sys = tempfile::tempdir().unwrap();
+            let disk = device(sys.path(), "virtual/nvme-subsystem/nvme-subsys0/nvme0n1", &[("removable", "0\n")]);
+            let part = device(&disk, "nvme0n1p1", &[("partition", "1\n")]);
+            for (number, way) in ways.iter().enumerate() {
+                let controller = device(sys.path(), &format!("ctl/nvme{number}"), &[("transport", *way)]);
+                symlink(controller, disk.with_file_name(format!("nvme{number}"))).unwrap();
+            }
+            assert_eq!((of_device(&disk, DEEPEST), of_device(&part, DEEPEST)), (medium, medium), "{ways:?}");
+        }
     }
 
     #[test]

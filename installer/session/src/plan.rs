@@ -2,10 +2,10 @@
 
 use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
-use kubexm_plan::{CheckedPlan, ClusterFacts, Plan, SEALED_AUTHORITIES};
+use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan, SEALED_AUTHORITIES};
 use kubexm_recipes::{
     DeleteContext, Deletion, Drain, Identity, PlanContext, Recipe, Renew, RenewContext, Renewed, ResetContext,
-    ResetHost, Running,
+    ResetHost, Running, adoption,
 };
 use kubexm_spec::{Digest, one_line};
 
@@ -57,6 +57,11 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
     /// The hosts do not pass preflight, or no plan can be made of them.
     pub async fn plan(self, recipe: Recipe<'_>) -> Result<Planned<'s, S>, SessionError> {
         let (site, mut survey) = self.into_parts();
+        // What only looks may compare an adopted cluster with a plan.
+        if S::CHANGES {
+            let refused = adoption::refuse(recipe.pipeline(), site.subject.cluster(), &survey.facts);
+            site.unless_refused(refused.map_err(SessionError::from)).await?;
+        }
         // Nothing more is read from hosts that do not pass.
         site.unless_refused(survey.check(site.session)).await?;
         let cluster = site.subject.cluster();
@@ -93,7 +98,8 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
     pub async fn reviewed(self, reviewed: ReviewedPlan) -> Result<Checked<'s, S>, SessionError> {
         let ReviewedPlan { plan, digest } = reviewed;
         let (site, survey) = self.into_parts();
-        let refused = survey.check(site.session).and_then(|()| {
+        let adopted = adoption::refuse(plan.plan().pipeline, site.subject.cluster(), &survey.facts);
+        let refused = adopted.map_err(SessionError::from).and_then(|()| survey.check(site.session)).and_then(|()| {
             let hosts = Identity::of(site.subject.cluster(), &survey.facts).id;
             identity::check_plan(plan.plan(), hosts)?;
             let hosts = Hosts { cluster: site.subject.cluster(), facts: &survey.facts, id: hosts, backup: None };
@@ -124,6 +130,7 @@ impl<'s> Observed<'s, ClusterSource> {
 
     async fn plan_reset(self, only: &[String], data: bool) -> Result<Planned<'s, ClusterSource>, SessionError> {
         let (site, survey) = self.into_parts();
+        refuse_adopted(&site, Pipeline::Reset, &survey).await?;
         let planned = reset(site.session, &site.subject, &survey, only, data);
         let (plan, clean) = site.unless_refused(planned).await?;
         Ok(Planned { site, plan, clean, created: false, authorities: Authorities::default() })
@@ -140,6 +147,7 @@ impl<'s> Observed<'s, ClusterSource> {
         drain: Drain,
     ) -> Result<Planned<'s, ClusterSource>, SessionError> {
         let (site, survey) = self.into_parts();
+        refuse_adopted(&site, Pipeline::DeleteNode, &survey).await?;
         let running = cluster_facts::trusted(&site.fleet, site.subject.cluster(), Asked::ControlPlanes).await;
         let running = site.unless_refused(running).await?;
         let planned = delete_node(&site, &survey, (&running, deleted), drain);
@@ -158,6 +166,7 @@ impl<'s> Observed<'s, ClusterSource> {
     /// Something must be mended first: a clock, a host that is not healthy, an authority that has ended.
     pub async fn plan_renewal(self, wanted: Renew) -> Result<Planned<'s, ClusterSource>, SessionError> {
         let (site, survey) = self.into_parts();
+        refuse_adopted(&site, Pipeline::CertsRenew, &survey).await?;
         let running = cluster_facts::trusted(&site.fleet, site.subject.cluster(), Asked::All).await;
         let running = site.unless_refused(running).await?;
         let cluster = site.subject.cluster();
@@ -178,6 +187,11 @@ impl<'s, S: Subject> Planned<'s, S> {
     /// Of hosts that all have something to do.
     pub(crate) const fn of(site: ConnectedCluster<'s, S>, plan: Plan, authorities: Authorities) -> Self {
         Self { site, plan, clean: Vec::new(), created: false, authorities }
+    }
+
+    /// The same of a cluster that runs: its hosts are compared with the plan before anything is asked.
+    pub(crate) const fn of_running(site: ConnectedCluster<'s, S>, plan: Plan, authorities: Authorities) -> Self {
+        Self { site, plan, clean: Vec::new(), created: true, authorities }
     }
 
     /// Lints the plan, and reports the lint's warnings.
@@ -217,6 +231,16 @@ impl<S: Subject> Checked<'_, S> {
         self.site.fleet.revert_agents(self.site.session.events).await;
         self.plan
     }
+}
+
+/// Refuses what would change hosts of an adopted cluster.
+pub(crate) async fn refuse_adopted<S: Subject>(
+    site: &ConnectedCluster<'_, S>,
+    pipeline: Pipeline,
+    survey: &LedgerSurvey,
+) -> Result<(), SessionError> {
+    let refused = adoption::refuse(pipeline, site.subject.cluster(), &survey.facts);
+    site.unless_refused(refused.map_err(SessionError::from)).await
 }
 
 fn with_bundle(

@@ -6,7 +6,7 @@ use std::path::Path;
 use kubexm_archive::Bundle as BundleFile;
 use kubexm_plan::depot::{DepotContent, pruned_since};
 use kubexm_plan::ledger::Record;
-use kubexm_plan::{Plan, ProbeAnswer};
+use kubexm_plan::{Pipeline, Plan, ProbeAnswer};
 use kubexm_recipes::{Bundle, Keep, PruneContext, Pruned};
 use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::{Cluster, Digest, amount, one_line};
@@ -20,7 +20,7 @@ use crate::events;
 use crate::fleet::{Fleet, Reach};
 use crate::observe::Observed;
 use crate::options::HostOptions;
-use crate::plan::Planned;
+use crate::plan::{Planned, refuse_adopted};
 use crate::session::Session;
 
 /// The bundles of a cluster's registry hosts.
@@ -107,6 +107,7 @@ impl<'s> Observed<'s, ClusterSource> {
     /// bundle that would go.
     pub async fn plan_prune(self, keep: &[Keep]) -> Result<Planned<'s, ClusterSource>, SessionError> {
         let (site, survey) = self.into_parts();
+        refuse_adopted(&site, Pipeline::RegistryPrune, &survey).await?;
         let cluster = site.subject.cluster();
         let running = cluster_facts::trusted(&site.fleet, cluster, Asked::ControlPlanes).await;
         let running = site.unless_refused(running).await?;

@@ -1,11 +1,12 @@
 //! A restore: a backup that was verified, and the cluster whose etcd gets its data.
 
 use std::io::{Seek as _, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 use kubexm_engine::backup::{ARCHIVE, BackupError};
 use kubexm_engine::link::BlobSource;
+use kubexm_plan::Pipeline;
 use kubexm_plan::backup::Archive;
 use kubexm_recipes::{RestoreContext, restored_cluster};
 use kubexm_spec::Digest;
@@ -14,6 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::authorities::Authorities;
 use crate::backup::OpenedBackup;
+use crate::backup_place::LocalBackup;
 use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::Opened;
@@ -23,7 +25,7 @@ use crate::events;
 use crate::fleet::Fleet;
 use crate::observe::Observed;
 use crate::observe::subject::{LedgerSurvey, Startable, Subject, sealed};
-use crate::plan::Planned;
+use crate::plan::{Planned, refuse_adopted};
 use crate::session::Session;
 
 /// A verified backup, and the cluster that gets it. Only [`Session::restore_source`] creates one.
@@ -41,11 +43,11 @@ impl Session<'_> {
     pub fn restore_source(
         &self,
         source: ClusterSource,
-        folder: &Path,
+        backup: LocalBackup,
         allow_unauthenticated: bool,
     ) -> Result<RestoreSource, SessionError> {
         let operators = source.cluster().proven_operators();
-        let backup = self.open_backup(folder, &operators, allow_unauthenticated, &|_| false)?;
+        let backup = self.open_backup(backup, &operators, allow_unauthenticated, &|_| false)?;
         Ok(RestoreSource { source, backup })
     }
 }
@@ -102,15 +104,16 @@ impl<'s> Observed<'s, RestoreSource> {
     /// The backup is of another cluster, or a control plane is missing.
     pub async fn plan_restore(self) -> Result<Planned<'s, RestoreSource>, SessionError> {
         let (site, survey) = self.into_parts();
+        refuse_adopted(&site, Pipeline::Restore, &survey).await?;
         let planned = (|| {
-            let RestoreSource { source, backup: OpenedBackup { folder, header, .. } } = &site.subject;
+            let RestoreSource { source, backup: OpenedBackup { local, header, .. } } = &site.subject;
             let cluster = source.cluster();
             let id = restored_cluster(cluster, &survey.facts).ok_or_else(|| {
                 let text = "the hosts have no cluster id, so it cannot be told whether the backup is of this cluster; a restore \
                             is for the hosts that the cluster runs on";
                 BackupError::CannotMake(text.to_owned())
             })?;
-            header.check_cluster(folder, &cluster.name, id)?;
+            local.named(header.check_cluster(local.folder(), &cluster.name, id))?;
             events::phase(site.session.events, "plan");
             let cx = RestoreContext {
                 cluster,
@@ -135,7 +138,7 @@ pub(crate) struct BackupBlob {
 
 impl BackupBlob {
     pub(crate) fn of(backup: &OpenedBackup) -> Self {
-        Self { path: backup.folder.join(ARCHIVE), digest: backup.header.about.archive.sha256 }
+        Self { path: backup.local.folder().join(ARCHIVE), digest: backup.header.about.archive.sha256 }
     }
 
     /// Whether it is this one.

@@ -178,6 +178,11 @@ fn a_bundle_of_extras_needs_its_extras_and_nothing_else() {
     let mut twice = cluster.clone();
     twice.bundle.extra_files.push(kubexm_spec::cluster::ExtraFile::Path { path: "other/notes.txt".into() });
     assert!(matches!(require(&twice, &Catalogue::embedded()), Err(RequireError::SameFileName { .. })));
+    // A manifest with it would be refused when everything has been fetched.
+    let (mut long, url) = (cluster, format!("https://h/p/{}?x=1", "x".repeat(256)));
+    long.bundle.extra_files.push(kubexm_spec::cluster::ExtraFile::Url { url, sha256: sum });
+    let error = require(&long, &Catalogue::embedded()).unwrap_err().to_string();
+    assert!(error.contains("https://h/p/") && error.contains("256 bytes") && !error.contains("x=1"), "{error}");
 }
 
 #[test]

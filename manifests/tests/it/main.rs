@@ -8,6 +8,7 @@ mod details;
 mod doubts;
 mod features;
 mod kubeadm_images;
+mod limits;
 mod matrix;
 mod new_minor;
 mod notices;

@@ -13,7 +13,8 @@ use kubexm_plan::{CONTROLLER, Pipeline, Plan, Undo};
 
 use super::compare::{differences, refuse};
 use super::plans::{
-    backup_of, delete_plan, prune_plan, renew_plan, reset_again, reset_plan, restore_plan, running, upgraded,
+    adopt_plan, backup_of, delete_plan, prune_plan, renew_plan, reset_again, reset_plan, restore_plan, running,
+    upgraded,
 };
 use super::run::{Camera, Carried, How, Setting, said};
 use super::{Fleet, scratch};
@@ -55,6 +56,7 @@ impl<F: Fleet> Case<F> {
             | Pipeline::DeleteNode
             | Pipeline::CertsRenew
             | Pipeline::Restore
+            | Pipeline::Adopt
             | Pipeline::Reset => sample.plan_create(),
             Pipeline::AddNode => sample.plan_before_add_node(),
             Pipeline::Upgrade | Pipeline::RegistryPrune => sample.plan_before_upgrade(),
@@ -80,6 +82,11 @@ impl<F: Fleet> Case<F> {
         let start = fresh.fork();
         let start = match pipeline {
             Pipeline::RegistryPrune => upgraded(sample, &start, &setting).await?,
+            // As kubeadm has made it for somebody else: the hosts do not know of kubexm.
+            Pipeline::Adopt => {
+                start.forget_kubexm();
+                start
+            }
             _ => start,
         };
         let name_of_run = pipeline.name().to_owned();
@@ -119,6 +126,10 @@ impl<F: Fleet> Case<F> {
             }
             Pipeline::RegistryPrune => {
                 let plan = prune_plan(sample, &start).await?;
+                Setting { name: name_of_run, plan, ..setting }
+            }
+            Pipeline::Adopt => {
+                let plan = adopt_plan(sample, &start).await?;
                 Setting { name: name_of_run, plan, ..setting }
             }
             Pipeline::Restore => {
@@ -296,6 +307,7 @@ impl<F: Fleet> Case<F> {
             | Pipeline::AddonsApply
             | Pipeline::CertsRenew
             | Pipeline::RegistryPrune
+            | Pipeline::Adopt
             | Pipeline::Restore => self.setting.plan.clone(),
         };
         Ok(Setting { plan, ..self.setting.clone() })

@@ -34,6 +34,8 @@ pub trait Fleet: Clone + Send + Sync + 'static {
     fn fail_undo_at(&mut self, before: bool, nth: u64) -> bool;
     /// The certificates of kubeadm on a host, where its own cluster facts cannot have them.
     fn certificates(&self, host: &str) -> Vec<Certificate>;
+    /// Removes stamps, and ledgers and stores where there are files, as if kubexm had not been there.
+    fn forget_kubexm(&self);
     /// What the services of a host in the cluster write beside what any plan knows.
     fn live(&self);
     /// Looks at what must hold at every point; asked at every record of a journal.

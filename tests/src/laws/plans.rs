@@ -9,7 +9,8 @@ use kubexm_engine::events::Silent;
 use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
 use kubexm_plan::{CheckedPlan, ClusterFacts, Facts, Plan, ledger, lint};
 use kubexm_recipes::{
-    DeleteContext, Drain, PruneContext, Renew, RenewContext, ResetContext, ResetHost, RestoreContext,
+    AdoptContext, AdoptionInput, DeleteContext, Drain, PruneContext, Renew, RenewContext, ResetContext, ResetHost,
+    RestoreContext, sample_adoption,
 };
 use kubexm_spec::cluster::{Cluster, EtcdKind, Roles};
 
@@ -113,6 +114,24 @@ pub(super) async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<C
         wanted: Renew { force: true, ..Renew::default() },
     };
     let plan = kubexm_recipes::certs_renew(&cx).map_err(said)?.plan;
+    lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
+}
+
+/// Of a cluster that agrees with its cluster.yaml; what a simulation says of it is not all that decides.
+pub(super) async fn adopt_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
+    let (cluster, links) = (sample.cluster(), fleet.links());
+    let mut facts = BTreeMap::new();
+    for name in sample.hosts() {
+        let link = links.get(&name).ok_or_else(|| format!("no link to {name}"))?;
+        facts.insert(name.clone(), link.facts().await.map_err(said)?);
+    }
+    let running = sample_adoption::running(&cluster);
+    let unreached = BTreeMap::new();
+    let input =
+        AdoptionInput { cluster: &cluster, facts: &facts, unreached: &unreached, running: &running, bundle: None };
+    let cluster_digest = kubexm_spec::Digest::of("yaml");
+    let cx = AdoptContext { input, cluster_digest, cluster_id: kubexm_recipes::sample::CLUSTER_ID };
+    let plan = kubexm_recipes::adopt(&cx).map_err(said)?;
     lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
 }
 

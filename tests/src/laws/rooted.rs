@@ -227,6 +227,15 @@ impl Fleet for Rooted {
         there.collect()
     }
 
+    fn forget_kubexm(&self) {
+        for host in &self.hosts {
+            let own = self.root(host).join("var/lib/kubexm");
+            if own.exists() {
+                std::fs::remove_dir_all(own).expect("a folder that can be removed");
+            }
+        }
+    }
+
     /// What kubelet, containerd and the pods leave beside what the fake kubeadm writes.
     fn live(&self) {
         let flannel =
@@ -236,8 +245,13 @@ impl Fleet for Rooted {
             let config =
                 std::fs::read_to_string(self.root(host).join("etc/containerd/config.toml")).unwrap_or_default();
             let named = config.lines().find_map(|line| line.strip_prefix("root = "));
-            let cri_o = self.machine(host).path("/etc/crio/crio.conf.d/90-kubexm.conf").exists();
-            let usual = if cri_o { RuntimeKind::CriO } else { RuntimeKind::Containerd }.data_dir();
+            let has = |path: &str| self.machine(host).path(path).exists();
+            let kind = match (has("/etc/crio/crio.conf.d/90-kubexm.conf"), has("/etc/docker/daemon.json")) {
+                (true, _) => RuntimeKind::CriO,
+                (_, true) => RuntimeKind::Docker,
+                (false, false) => RuntimeKind::Containerd,
+            };
+            let usual = kind.data_dir();
             let root = named.map_or(usual, |root| root.trim_matches('"'));
             let blob = format!("{root}/blob");
             for path in [blob.as_str(), "/var/log/pods/etcd/0.log"].iter().chain(network) {

@@ -60,6 +60,10 @@ impl Fleet for Simulated {
         Vec::new()
     }
 
+    fn forget_kubexm(&self) {
+        self.0.remove_state("stamp");
+    }
+
     fn live(&self) {}
 
     /// It looks after every change by itself.

@@ -9,7 +9,7 @@ const NAMES: [&str; 11] =
     ["containerd", "crio", "cri-o", "dockerd", "isulad", "conmon", "flannel", "calico", "cilium_", "cni0", "vxlan"];
 
 /// Where they may stand, below `installer/`, and why.
-const HOMES: [(&str, &str); 16] = [
+const HOMES: [(&str, &str); 18] = [
     ("plan/src/runtime/", "traits of runtimes"),
     ("plan/src/network/", "traits of networks"),
     ("recipes/src/runtime/", "recipes of runtimes"),
@@ -19,7 +19,9 @@ const HOMES: [(&str, &str); 16] = [
     ("plan/src/op/probe.rs", "the same"),
     ("ops/src/ops/image_loaded.rs", "images by ctr"),
     ("ops/src/image_list.rs", "what ctr prints"),
-    ("ops/src/containers.rs", "containers by ctr"),
+    ("ops/src/containers.rs", "which runtime's program is asked"),
+    ("ops/src/ctr.rs", "containers by ctr"),
+    ("ops/src/docker.rs", "images and containers by docker"),
     ("ops/src/crictl.rs", "images and containers by crictl"),
     ("ops/src/probe/", "what a runtime says of itself"),
     ("ops/src/oci_archive.rs", "an annotation of the archive format"),

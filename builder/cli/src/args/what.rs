@@ -16,7 +16,7 @@ pub struct What {
     /// cluster.yaml, - for standard input; without it, the defaults for --kubernetes
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Kubernetes version for a bundle from defaults (v1.34.4, or v1.34 for its newest known patch)
+    /// Kubernetes version for a bundle from defaults (v1.35.4, or v1.35 for its newest known patch)
     #[arg(long, value_name = "VERSION", conflicts_with = "file")]
     pub kubernetes: Option<String>,
     /// Zone name (global, cn) or a zone file; comes before KMZONE and spec.bundle.zone

@@ -18,7 +18,7 @@ use crate::context::Context;
 ///
 /// Examples:
 ///   kubexm-bundle build -f cluster.yaml
-///   kubexm-bundle build --kubernetes v1.34.4 --zone cn
+///   kubexm-bundle build --kubernetes v1.35.4 --zone cn
 ///   kubexm-bundle build -f cluster.yaml --dry-run            # what would go in; needs no network
 ///   kubexm-bundle build -f cluster.yaml --locked             # just what cluster.lock.json says (see lock --help)
 ///   kubexm-bundle build -f cluster.yaml --images-from list.txt

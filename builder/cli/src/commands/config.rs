@@ -23,7 +23,7 @@ pub struct Args {
     /// cluster.yaml, - for standard input; without it, the defaults for --kubernetes
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Kubernetes version for the defaults (v1.34.4, or v1.34 for its newest known patch)
+    /// Kubernetes version for the defaults (v1.35.4, or v1.35 for its newest known patch)
     #[arg(long, value_name = "VERSION", conflicts_with = "file")]
     kubernetes: Option<String>,
     /// Catalogue overlay with own versions, builds and digests; may be given several times

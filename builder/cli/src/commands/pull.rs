@@ -14,7 +14,7 @@ use crate::context::Context;
 /// as the delta. Signatures come along unchecked: `verify --key` checks them. Name a digest to get that very artifact.
 ///
 /// Examples:
-///   kubexm-bundle pull oci://registry.example/bundles/site:v1.34.4 -o site.tar.zst
+///   kubexm-bundle pull oci://registry.example/bundles/site:v1.35.4 -o site.tar.zst
 ///   kubexm-bundle pull oci://registry.example/bundles/site@sha256:9f86… -o site.tar.zst
 ///   kubexm-bundle pull oci://registry.local/site -o site.tar.zst --ca-file ca.pem
 #[derive(Debug, clap::Args)]

@@ -16,7 +16,7 @@ use crate::context::{Context, TOOL};
 /// that takes OCI manifests; without a tag it is `latest`.
 ///
 /// Examples:
-///   kubexm-bundle push site.tar.zst oci://registry.example/bundles/site:v1.34.4
+///   kubexm-bundle push site.tar.zst oci://registry.example/bundles/site:v1.35.4
 ///   kubexm-bundle push site.tar.zst oci://registry.example/prod/site:v1 --mount-from staging/site
 ///   kubexm-bundle push site.tar.zst oci://127.0.0.1:5000/site --plain-http
 #[derive(Debug, clap::Args)]

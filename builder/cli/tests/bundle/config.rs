@@ -16,7 +16,7 @@ fn each_profile_of_init_can_be_built_and_is_never_written_over_a_file() {
         let shown = site.run(&["config", "-f", &file]).must(ExitCode::Ok);
         assert_eq!(parse(&shown.out).unwrap(), parse(&printed).unwrap(), "{profile}");
         let document = site.run(&["build", "-f", &file, "--dry-run", "--json"]).must(ExitCode::Ok).document();
-        assert_eq!(document["kubernetes"], "v1.34.4", "{profile}");
+        assert_eq!(document["kubernetes"], "v1.35.4", "{profile}");
         let zone = if *profile == "cn" { "cn" } else { "global" };
         assert_eq!(document["zone"], zone, "{profile}");
     }
@@ -63,13 +63,12 @@ fn config_says_what_is_a_default_what_the_catalogue_chooses_and_what_is_not_inst
 #[test]
 fn a_cluster_that_is_not_installed_yet_is_built_with_a_warning() {
     let site = Site::new();
-    let text =
-        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: one}\nspec:\n  runtime: {type: docker}\n";
+    let text = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: one}\nspec:\n  runtime: {type: docker, extraConfig: {debug: true}}\n";
     site.write("cluster.yaml", text);
     let ended = site.run(&["build", "-f", "cluster.yaml", "--dry-run"]).must(ExitCode::Ok);
     assert_contains(
         &ended.err,
-        &["kubexm-install refuses this cluster", "spec.runtime.type: \"docker\" is known, and not supported yet"],
+        &["kubexm-install refuses this cluster", "spec.runtime.extraConfig: this is known, and not supported yet"],
     );
     assert!(ended.out.contains("cri-dockerd"), "{}", ended.out);
 }

@@ -28,14 +28,14 @@ fn the_sample_that_init_prints_builds() {
     let sample = site.run(&["init"]).must(ExitCode::Ok).out;
     site.write("cluster.yaml", sample);
     let document = site.build(&["--dry-run", "--json"]).must(ExitCode::Ok).document();
-    assert_eq!(document["kubernetes"], "v1.34.4");
+    assert_eq!(document["kubernetes"], "v1.35.4");
     let keys: Vec<&str> = document["items"].as_array().unwrap().iter().map(|i| i["key"].as_str().unwrap()).collect();
     for key in ["binary/kubeadm", "binary/etcd", "image/pause", "image/flannel-cni-plugin", "installer/kubexm-install"]
     {
         assert!(keys.contains(&key), "{key} is not in {keys:?}");
     }
     assert_eq!(
-        site.run(&["build", "--kubernetes", "v1.34.4", "--dry-run", "--json"]).document()["items"],
+        site.run(&["build", "--kubernetes", "v1.35.4", "--dry-run", "--json"]).document()["items"],
         document["items"]
     );
 }

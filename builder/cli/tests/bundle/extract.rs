@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use kubexm_archive::Bundle;
 use kubexm_spec::{Digest, ExitCode};
 use serde_json::Value;
 
@@ -179,6 +180,53 @@ fn a_bundle_with_file_names_outside_of_the_folder_is_refused() {
         manifest.artifacts.iter_mut().filter(|a| a.manifest.is_some()).for_each(|image| image.name = "..".to_owned());
     });
     site.run(&["extract", "bad.tar.zst", "..", "-C", "here"]).must(ExitCode::BundleDamaged);
+}
+
+/// Whoever takes `kubeadm` out in his home folder gets no `.bash_profile`.
+#[test]
+fn a_name_is_hidden_or_a_path_only_where_the_key_that_was_asked_for_is() {
+    let site = sample();
+    let named = |key: &str, name: &str| {
+        rewrite(&site, &site.path("bad.tar.zst"), None, |manifest| {
+            manifest.artifacts[0].key = key.parse().unwrap();
+            manifest.artifacts[0].name = name.to_owned();
+        });
+        site.run(&["extract", "bad.tar.zst", key, "-C", "here"])
+    };
+    for (key, name) in [
+        ("binary/kubeadm", ".bash_profile"),
+        ("package/debian-12/socat", ".bash_profile"),
+        ("file/a.txt", ".a.txt"),
+        ("material/release.pub", ".ssh/rc"),
+        ("material/release.pub", "kubeadm"),
+    ] {
+        let ended = named(key, name).must(ExitCode::BundleDamaged);
+        assert_contains(&ended.err, &[&format!("{name:?}"), "not its own"]);
+        assert!(names(&site.path("here")).is_empty(), "{key} {name}");
+    }
+    for (key, name) in [("file/.env", ".env"), ("material/.keys/a.pub", ".keys/a.pub")] {
+        named(key, name).must(ExitCode::Ok);
+        assert!(site.path("here").join(name).exists(), "{key}");
+        // A digest is copied from what the bundle itself lists.
+        let digest = Bundle::open(&site.path("bad.tar.zst")).unwrap().manifest().artifacts[0].digest.to_string();
+        let ended = site.run(&["extract", "bad.tar.zst", &digest, "-C", "there"]).must(ExitCode::Usage);
+        assert_contains(&ended.err, &[key, &format!("{name:?}"), "ask for it by its key"]);
+        assert!(!site.path("there").exists());
+    }
+}
+
+/// Without a signature, index.json may name another file than the manifest.
+#[test]
+fn a_file_in_a_layout_is_the_one_that_the_manifest_lists() {
+    let site = sample();
+    rewrite(&site, &site.path("bad.tar.zst"), None, |manifest| {
+        manifest.artifacts[0].digest = manifest.artifacts[1].digest;
+    });
+    for to in [["--layout", "-C", "there"], ["--oci-archive", "there.tar", "--force"]] {
+        let ended = site.run(&[&["extract", "bad.tar.zst", "file/a.txt"], &to[..]].concat());
+        assert_contains(&ended.must(ExitCode::BundleDamaged).err, &["index.json", "kubexm/file/a.txt is another file"]);
+    }
+    assert!(!site.path("there").exists() && !site.path("there.tar").exists());
 }
 
 #[test]

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use kubexm_archive::{Bundle, Contents, Delta, Input, Options, Signature, Signing, write, write_contents};
+use kubexm_builder::hand_over::{HandOver, Signer};
 use kubexm_spec::manifest::{Artifact, Blob, ClusterSummary, Member};
-use kubexm_spec::{ArtifactKey, Digest, ExitCode, Platform, Trust};
+use kubexm_spec::{ArtifactKey, Digest, ExitCode, Platform, SignedAt, Trust};
 
 use crate::disk::Tmpfs;
 use crate::site::{Ended, Site, assert_contains, digest, names, noise};
@@ -213,6 +214,40 @@ fn volumes_are_made_kept_and_signed_and_the_folder_copies_to_a_stick_as_it_is() 
     assert_eq!(names(&site.path("stick")), names(&site.path("folder")));
     for name in names(&site.path("stick")) {
         assert_eq!(digest(&site.path("stick").join(&name)), digest(&site.path("folder").join(&name)), "{name}");
+    }
+}
+
+/// A server of a share may answer with a bundle of its own; here another one comes into the place of volumes that are open.
+#[test]
+fn the_key_signs_the_bundle_that_was_given_and_no_other_that_is_there_when_it_was_written() {
+    let site = built();
+    hand_over(&site, &["--split", "11M"]).must(ExitCode::Ok);
+    site.run(&["hand-over", "out.tar.zst", "other", "--name", "site", "--split", "11M"]).must(ExitCode::Ok);
+    let bundle = Bundle::open(&site.path("folder")).unwrap();
+    for name in names(&site.path("other")).into_iter().filter(|name| name.contains(".tar.zst.")) {
+        std::fs::rename(site.path("other").join(&name), site.path("folder").join(&name)).unwrap();
+    }
+    let used = |_: &[u8]| -> Result<Signature, (ExitCode, String)> {
+        Err((ExitCode::Internal, "the key was used".to_owned()))
+    };
+    let signer = Signer { key_id: "a".to_owned(), public_pem: String::new(), sign: &used };
+    let target = site.path("signed");
+    for signer in [Some(&signer), None] {
+        let request = HandOver {
+            bundle: &bundle,
+            folder: &target,
+            name: None,
+            split: None,
+            installers: &[],
+            signer,
+            signed: SignedAt { date: 0, sequence: None },
+            force: false,
+            threads: 1,
+        };
+        let error = kubexm_builder::hand_over::hand_over(&request, &|_| {}).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::BundleDamaged, "{error}");
+        assert_contains(&error.to_string(), &["is not the bundle that was written there"]);
+        assert!(!target.exists());
     }
 }
 

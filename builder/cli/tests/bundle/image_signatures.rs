@@ -6,6 +6,7 @@ use std::process::Command;
 use kubexm_archive::{Bundle, Input, Options, write};
 use kubexm_spec::lock::{Content, Descriptor};
 use kubexm_spec::manifest::{Artifact, Member};
+use kubexm_spec::names::REF_NAME;
 use kubexm_spec::{ArtifactKey, Digest, ExitCode, Lock};
 use serde_json::Value;
 
@@ -339,7 +340,101 @@ fn an_image_that_the_manifest_does_not_call_one_or_that_only_the_lock_has_is_jud
         serde_saphyr::to_string(&lock).unwrap()
     };
     repacked(&all.site, "lock.yaml", twice);
-    refused("registry.test/team/app:v9: the lock of the bundle has it, and its manifest does not");
+    let other = "registry.test/team/app:v9: the lock of the bundle has it, and its manifest does not";
+    refused(other);
+    // Under the key of a file, where nobody looks for an image.
+    let in_place_of_a_file = |text: &str| {
+        let mut lock: Lock = serde_saphyr::from_str(text).unwrap();
+        let image = lock.items.iter().find(|item| matches!(item.content, Content::Image { .. })).unwrap().clone();
+        let file = lock.items.iter_mut().find(|item| matches!(item.content, Content::File { .. })).unwrap();
+        file.content = image.content;
+        let Content::Image { reference, .. } = &mut file.content else { unreachable!() };
+        *reference = "registry.test/team/app:v9".into();
+        serde_saphyr::to_string(&lock).unwrap()
+    };
+    repacked(&all.site, "lock.yaml", in_place_of_a_file);
+    refused(other);
+    // Under the key of the image that is signed: one would be judged, and the other pushed.
+    let under_one_key = |text: &str| {
+        let mut lock: Lock = serde_saphyr::from_str(text).unwrap();
+        let mut other = lock.items.iter().find(|item| matches!(item.content, Content::Image { .. })).unwrap().clone();
+        let Content::Image { reference, .. } = &mut other.content else { unreachable!() };
+        *reference = "registry.test/team/app:v9".into();
+        lock.items.push(other);
+        serde_saphyr::to_string(&lock).unwrap()
+    };
+    repacked(&all.site, "lock.yaml", under_one_key);
+    let ended = all.site.run(&["verify", "other.tar.zst"]).must(ExitCode::BundleDamaged);
+    assert_contains(&ended.err, &["lock.yaml", "registry.test/team/app:v1", "is in it twice"]);
+}
+
+/// skopeo copies images out of the unpacked layout by the names in its index.json.
+#[test]
+fn a_name_in_index_json_or_a_tag_of_something_attached_leads_to_no_image_that_nobody_judged() {
+    let all = Signed::new();
+    all.sign("b", Form::Tag, &all.index.digest);
+    all.demand("- {repositories: [registry.test], keys: [b.pub]}");
+    all.site.built(&[]);
+    let verified = |code, text: &str| {
+        assert_contains(&all.site.run(&["verify", "other.tar.zst"]).must(code).err, &[text]);
+    };
+    // Of the image, with what is signed and something else that the bundle has.
+    let changed = |change: &dyn Fn(&mut Value, &Value) -> Option<Value>| {
+        repacked(&all.site, "index.json", |text| {
+            let mut index: Value = serde_json::from_str(text).unwrap();
+            let entries = index["manifests"].as_array_mut().unwrap();
+            let place = |end: &str| {
+                let is_it = |entry: &Value| entry["annotations"][REF_NAME].as_str().is_some_and(|it| it.ends_with(end));
+                entries.iter().position(is_it).unwrap()
+            };
+            let (image, other) = (place("registry.test/team/app:v1"), place(".sig"));
+            let other = entries[other].clone();
+            let added = change(&mut entries[image], &other);
+            entries.extend(added);
+            index.to_string()
+        });
+    };
+    changed(&|image, other| {
+        for field in ["mediaType", "digest", "size"] {
+            image[field] = other[field].clone();
+        }
+        None
+    });
+    verified(ExitCode::ImageUnsigned, "registry.test/team/app:v1: index.json of the bundle has it as sha256:");
+    // Beside it: which of the two is copied is the reader's choice.
+    changed(&|image, other| {
+        let mut twice = other.clone();
+        twice["annotations"] = image["annotations"].clone();
+        Some(twice)
+    });
+    verified(ExitCode::ImageUnsigned, "registry.test/team/app:v1: index.json of the bundle has it as sha256:");
+    for key in [REF_NAME, "io.containerd.image.name"] {
+        changed(&|image, _| {
+            let mut another = image.clone();
+            another["annotations"][key] = "registry.test/team/app:v9".into();
+            Some(another)
+        });
+        verified(ExitCode::ImageUnsigned, "registry.test/team/app:v9: index.json of the bundle has it as sha256:");
+    }
+    // Programs in Go go by the last key, in any letters.
+    changed(&|image, other| {
+        image["digesT"] = other["digest"].clone();
+        None
+    });
+    verified(ExitCode::BundleDamaged, "index.json of the bundle cannot be read: unknown field `digesT`");
+    // A registry is seeded with what is attached, by its tag.
+    repacked(&all.site, "lock.yaml", |text| {
+        let mut lock: Lock = serde_saphyr::from_str(text).unwrap();
+        for item in &mut lock.items {
+            let Content::Image { referrers, .. } = &mut item.content else { continue };
+            referrers.iter_mut().for_each(|one| one.tag = Some("v9".into()));
+        }
+        serde_saphyr::to_string(&lock).unwrap()
+    });
+    verified(ExitCode::ImageUnsigned, "under the tag v9, which is none of a signature");
+    // As it was built.
+    repacked(&all.site, "index.json", str::to_owned);
+    all.site.run(&["verify", "other.tar.zst"]).must(ExitCode::Ok);
 }
 
 #[test]

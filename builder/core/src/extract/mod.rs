@@ -13,7 +13,7 @@ use kubexm_spec::ExitCode;
 
 pub use archive::oci_archive;
 pub use find::{Item, find, find_all};
-pub use plan::{Content, Output, Plan, members, separate, single_layout};
+pub use plan::{Content, Output, Plan, check_asked, members, separate, single_layout};
 pub use write::{Extracted, write};
 
 /// Why something could not be taken out.
@@ -75,9 +75,21 @@ pub enum ExtractError {
         /// What would be written.
         path: PathBuf,
     },
-    /// A name in the manifest would lead out of the folder.
-    #[error("the bundle calls a file {name:?}, which is not the name of a file: do not trust this bundle")]
+    /// A name in the manifest would lead out of the folder, or it is hidden or a path and not the key's own.
+    #[error(
+        "the bundle calls a file {name:?}, which is not its own or not the name of a file: do not trust this bundle"
+    )]
     UnsafeName {
+        /// As the manifest has it.
+        name: String,
+    },
+    /// A hidden name or a path that nobody has typed.
+    #[error("{item} is {key}, which would be written as {name:?}, a hidden file or a path: ask for it by its key")]
+    NotAskedFor {
+        /// As it was asked for.
+        item: String,
+        /// The artifact.
+        key: String,
         /// As the manifest has it.
         name: String,
     },
@@ -154,6 +166,7 @@ impl ExtractError {
             Self::NoSuchItem { .. } | Self::NotForPlatform { .. } | Self::LeftOut { .. } => ExitCode::BundleIncomplete,
             Self::Ambiguous { .. }
             | Self::WrongKind { .. }
+            | Self::NotAskedFor { .. }
             | Self::Clash { .. }
             | Self::Exists { .. }
             | Self::Input { .. }

@@ -46,6 +46,20 @@ pub fn members(bundle: &Bundle) -> Plan {
     all.filter(|name| bundle.find(name).is_some()).map(|name| (name.into(), Output::member(name))).collect()
 }
 
+/// Refuses a file that [`separate`] would write under a hidden name or a path, where the item that found it is not its key: a digest
+/// may have been copied from the bundle's own list.
+pub fn check_asked(item: &str, found: &[Item<'_>]) -> Result<(), ExtractError> {
+    for one in found {
+        let Item::File(artifact) = one else { continue };
+        let (key, name) = (artifact.key.to_string(), artifact.name.clone());
+        // Any other name that is not plain is refused whatever was typed.
+        if artifact.key.name() == artifact.name && key != item && file_name(&name).is_err() {
+            return Err(ExtractError::NotAskedFor { item: item.to_owned(), key, name });
+        }
+    }
+    Ok(())
+}
+
 /// A file under its own name, an image as a layout in a folder of its own.
 pub fn separate(bundle: &Bundle, items: &[Item<'_>]) -> Result<Plan, ExtractError> {
     let mut plan = Plan::new();
@@ -157,7 +171,13 @@ fn wrapped(bundle: &Bundle, artifact: &Artifact) -> Result<Entry, ExtractError> 
     };
     let wrapper = document(bundle, &members::blob_name(&manifest))?;
     let layers = wrapper.get("layers").and_then(Value::as_array).into_iter().flatten();
-    let mut blobs: Vec<Digest> = layers.chain(wrapper.get("config")).filter_map(digest_of).collect();
+    let mut blobs: Vec<Digest> = layers.filter_map(digest_of).collect();
+    // Whichever way a file is taken out, it is the one that the manifest lists.
+    if blobs != [artifact.digest] {
+        let reason = format!("its {name} is another file than the manifest lists: do not trust this bundle");
+        return Err(ExtractError::Document { member: "index.json".into(), reason });
+    }
+    blobs.extend(wrapper.get("config").and_then(digest_of));
     blobs.push(manifest);
     Ok((name, entry.clone(), blobs))
 }
@@ -189,15 +209,28 @@ fn add(plan: &mut Plan, path: PathBuf, output: Output) -> Result<(), ExtractErro
 }
 
 /// A file under its name, a material under the path that cluster.yaml has for it: beside a cluster.yaml that was taken out, it is found.
+/// Only a name that is the key's own, which somebody asked for, may be hidden or a path.
 fn path_of(artifact: &Artifact) -> Result<PathBuf, ExtractError> {
+    let (name, is_keys) = (artifact.name.as_str(), artifact.key.name() == artifact.name);
     match artifact.key.kind() {
-        Kind::Material => artifact.name.split('/').map(file_name).collect(),
-        _ => file_name(&artifact.name),
+        Kind::Material if is_keys => name.split('/').map(one_part).collect(),
+        Kind::Material => Err(ExtractError::UnsafeName { name: name.to_owned() }),
+        _ if is_keys => one_part(name),
+        _ => file_name(name),
     }
 }
 
-/// The name that a manifest gives a file, if it is one: a single part that leads nowhere.
+/// The name that a manifest gives a file, if it is one that nobody has to ask for: a hidden file has a meaning where it arrives
+/// (`.bash_profile`).
 fn file_name(name: &str) -> Result<PathBuf, ExtractError> {
+    match name.starts_with('.') {
+        true => Err(ExtractError::UnsafeName { name: name.to_owned() }),
+        false => one_part(name),
+    }
+}
+
+/// A single part that leads nowhere.
+fn one_part(name: &str) -> Result<PathBuf, ExtractError> {
     let mut parts = Path::new(name).components();
     let one = matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name);
     if one && name.len() <= 255 && !name.contains(char::is_control) {
@@ -214,7 +247,8 @@ mod tests {
     fn a_name_that_is_no_single_file_is_refused() {
         assert_eq!(file_name("kubeadm").unwrap(), Path::new("kubeadm"));
         for bad in ["../x", "/etc/passwd", "a/b", "..", ".", "", "a\0b", "a\nb", "a/", "./a", &"x".repeat(256)] {
-            assert!(file_name(bad).is_err(), "{bad:?}");
+            assert!(file_name(bad).is_err() && one_part(bad).is_err(), "{bad:?}");
         }
+        assert!(file_name(".env").is_err() && one_part(".env").is_ok());
     }
 }

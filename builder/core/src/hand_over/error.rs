@@ -92,6 +92,16 @@ pub enum HandOverError {
         /// A platform of the bundle.
         platform: Platform,
     },
+    /// Somebody else has written there, or the file system answers with what it likes.
+    #[error(
+        "{} is not the bundle that was written there: another program has changed it, or its disk or server cannot be trusted; make \
+         the folder on a disk of this machine, and bring it there with kubexm-bundle copy",
+        path.display()
+    )]
+    AnotherBundle {
+        /// Its name.
+        path: PathBuf,
+    },
     /// What was written is not right.
     #[error(transparent)]
     Damaged(#[from] DamageReport),
@@ -128,6 +138,7 @@ impl HandOverError {
             | Self::Name { .. } => ExitCode::Usage,
             Self::Locked { .. } => ExitCode::HostLocked,
             Self::NoInstaller { .. } => ExitCode::Config,
+            Self::AnotherBundle { .. } => ExitCode::BundleDamaged,
             Self::Damaged(report) => report.exit_code(),
             Self::Archive(error) => error.exit_code(),
             Self::Output(error) => error.exit_code(),

@@ -104,10 +104,11 @@ pub fn hand_over(request: &HandOver<'_>, report: Report<'_>) -> Result<HandedOve
     phase("write");
     let written = write_bundle(request, &folder, &stem, report)?;
     if let Some(signer) = request.signer {
-        sign_carried(signer, &written, request.signed)?;
+        sign_carried(signer, request, &written)?;
     }
     phase("verify");
     let there = Bundle::open_all(&written)?;
+    same(request.bundle, &there)?;
     verify(&there, request.threads, &progress(report, "verify"))?;
 
     phase("sums");
@@ -264,14 +265,23 @@ fn absent_others(target: &Path, written: &[PathBuf]) -> Result<(), HandOverError
     Ok(())
 }
 
-fn sign_carried(signer: &Signer<'_>, written: &[PathBuf], signed: SignedAt) -> Result<(), HandOverError> {
+/// What is signed is what was given, and not what is found: the folder may lie with a server that answers as it likes.
+fn sign_carried(signer: &Signer<'_>, request: &HandOver<'_>, written: &[PathBuf]) -> Result<(), HandOverError> {
     let Some(first) = written.first() else { return Ok(()) };
     let open = Signing::open(first)?;
+    same(request.bundle, open.bundle())?;
     // One that is there already by this key may not hold: it is replaced.
-    let new = sign_bundle(open.bundle(), signed, |bytes| sign(signer, bytes))?;
-    let all = with_added(open.bundle().signatures().to_vec(), new);
+    let new = sign_bundle(request.bundle, request.signed, |bytes| sign(signer, bytes))?;
+    let all = with_added(request.bundle.signatures().to_vec(), new);
     open.replace(&all, &|_, _| {})?;
     Ok(())
+}
+
+fn same(given: &Bundle, found: &Bundle) -> Result<(), HandOverError> {
+    match given.bundle_id() == found.bundle_id() {
+        true => Ok(()),
+        false => Err(HandOverError::AnotherBundle { path: found.path().to_owned() }),
+    }
 }
 
 fn sign(signer: &Signer<'_>, bytes: &[u8]) -> Result<Signature, HandOverError> {

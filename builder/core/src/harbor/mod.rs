@@ -10,6 +10,7 @@ use flate2::read::MultiGzDecoder;
 use kubexm_manifests::{Catalogue, Requirements};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::lock::Content;
+use kubexm_spec::tar_headers::LimitedHeaders;
 use kubexm_spec::{ArtifactKey, Digest, Lock, Program, Reference};
 use kubexm_transport::Store;
 use serde::Deserialize;
@@ -191,11 +192,15 @@ fn saved(archive: impl Read) -> Result<BTreeSet<String>, String> {
 
 /// Shows the regular files of a tar archive in turn, until it was enough.
 fn each(from: impl Read, mut look: impl FnMut(&str, &mut dyn Read) -> Result<bool, String>) -> Result<(), String> {
+    let (from, members) = LimitedHeaders::of(from);
     let mut archive = tar::Archive::new(from);
     let unreadable = |e: io::Error| format!("it is not a gzip-compressed tar archive: {e}");
-    for (index, entry) in archive.entries().map_err(unreadable)?.enumerate() {
+    let mut entries = archive.entries().map_err(unreadable)?;
+    let mut count = 0;
+    while let Some(entry) = members.next_of(&mut entries) {
         let mut entry = entry.map_err(unreadable)?;
-        if index >= MEMBERS_LIMIT {
+        count += 1;
+        if count > MEMBERS_LIMIT {
             return Err(format!("it has more than {MEMBERS_LIMIT} members"));
         }
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
@@ -203,6 +208,11 @@ fn each(from: impl Read, mut look: impl FnMut(&str, &mut dyn Read) -> Result<boo
         if entry.header().entry_type().is_file() && look(name, &mut entry)? {
             return Ok(());
         }
+        // Its holes take no byte of the archive, and reading them would take years.
+        if entry.header().entry_type().is_gnu_sparse() {
+            return Err("it has a sparse member, and no installer of Harbor has one".to_owned());
+        }
+        io::copy(&mut entry, &mut io::sink()).map_err(unreadable)?;
     }
     Ok(())
 }
@@ -276,6 +286,43 @@ mod tests {
             let error = images(bytes.as_slice()).unwrap_err();
             assert!(error.contains(reason), "{reason}: {error}");
         }
+    }
+
+    #[test]
+    fn a_header_that_would_fill_the_memory_is_refused() {
+        let with = |kind: tar::EntryType, bytes: u64| {
+            let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(bytes);
+            header.set_cksum();
+            tar.append(&header, io::repeat(b'a').take(bytes)).unwrap();
+            let mut header = tar::Header::new_gnu();
+            header.set_size(0);
+            tar.append_data(&mut header, "harbor/harbor.v2.10.2.tar.gz", io::empty()).unwrap();
+            images(tar.into_inner().unwrap().finish().unwrap().as_slice()).unwrap_err()
+        };
+        for kind in [tar::EntryType::GNULongName, tar::EntryType::GNULongLink, tar::EntryType::XHeader] {
+            assert!(with(kind, 2 << 20).contains("headers of a member have more than"), "{kind:?}");
+        }
+        // What a member has is passed over, however much.
+        assert!(!with(tar::EntryType::Regular, 2 << 20).contains("headers"));
+    }
+
+    #[test]
+    fn a_sparse_member_whose_holes_would_be_read_for_years_is_refused() {
+        let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::GNUSparse);
+        header.set_size(0);
+        let gnu = header.as_gnu_mut().unwrap();
+        gnu.set_real_size(1 << 62);
+        gnu.sparse[0].set_offset(1 << 62);
+        gnu.sparse[0].set_length(0);
+        header.set_cksum();
+        tar.append(&header, io::empty()).unwrap();
+        let bytes = tar.into_inner().unwrap().finish().unwrap();
+        assert!(images(bytes.as_slice()).unwrap_err().contains("sparse"));
     }
 
     #[test]

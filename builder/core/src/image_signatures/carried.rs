@@ -4,12 +4,12 @@ use kubexm_archive::{Documents, members};
 use kubexm_files::check_material;
 use kubexm_signing::image::{Image, check};
 use kubexm_spec::cluster::{MATERIAL_LIMIT, MaterialOf};
-use kubexm_spec::lock::{Content, Descriptor, SignatureCheck};
+use kubexm_spec::lock::{Content, Descriptor, LockItem, SignatureCheck};
 use kubexm_spec::manifest::Artifact;
-use kubexm_spec::{ArtifactKey, Kind, Lock, Manifest, error_chain};
+use kubexm_spec::{ArtifactKey, ByArtifact, Kind, Lock, Manifest, error_chain};
 use kubexm_transport::oci::MANIFEST_LIMIT;
 
-use super::policy_of;
+use super::{names, policy_of};
 use crate::{BuildError, complete};
 
 /// What was found in a bundle.
@@ -32,12 +32,12 @@ pub fn of_bundle(bundle: &dyn Documents) -> Result<Option<Carried>, BuildError> 
         let name = members::blob_name(&wanted.digest);
         bundle.document(&name, MANIFEST_LIMIT).map_err(|error| error_chain(&error))
     };
-    let mut found = Carried::default();
+    let (mut found, items) = (Carried::default(), lock.by_artifact());
     // Nodes are given what the manifest lists, by its key or by its name; the lock has more about it.
     let is_image = |artifact: &&Artifact| artifact.manifest.is_some() || artifact.key.kind() == Kind::Image;
     for artifact in bundle.manifest().artifacts.iter().filter(is_image) {
         let shown = &artifact.name;
-        let Some((image, signed)) = locked(artifact, &lock) else {
+        let Some((image, signed)) = locked(artifact, &items) else {
             found.problems.push(format!("{shown}: the lock of the bundle has another image, or none"));
             continue;
         };
@@ -52,27 +52,38 @@ pub fn of_bundle(bundle: &dyn Documents) -> Result<Option<Carried>, BuildError> 
         }
     }
     found.problems.extend(unlisted(bundle.manifest(), &lock));
+    found.problems.extend(names::problems(bundle, &lock)?);
     Ok(Some(found))
 }
 
-/// Images of the lock that the manifest does not list: nobody judged them, and a registry is seeded by the lock.
+/// Images of the lock that the manifest does not list, or not under their key: nobody judged them, and a registry is seeded
+/// with all that the lock has.
 fn unlisted<'a>(manifest: &'a Manifest, lock: &'a Lock) -> impl Iterator<Item = String> + use<'a> {
-    let listed =
-        |key: &ArtifactKey, platform| manifest.artifacts.iter().any(|a| a.key == *key && a.platform == platform);
+    let listed = manifest.by_artifact();
     let images = lock.items.iter().filter_map(|item| Some((item, Image::of(&item.content)?)));
     images
-        .filter(move |(item, _)| !listed(&item.key, item.platform))
+        .filter(move |(item, image)| {
+            let artifact = listed.find(&item.key, item.platform);
+            artifact.is_none_or(|artifact| !is_same(image, artifact))
+        })
         .map(|(_, image)| format!("{}: the lock of the bundle has it, and its manifest does not", image.reference))
 }
 
 /// What the lock says of an image that the manifest lists.
-fn locked<'l>(artifact: &Artifact, lock: &'l Lock) -> Option<(Image<'l>, Option<&'l SignatureCheck>)> {
-    let item = lock.find(&artifact.key, artifact.platform)?;
+fn locked<'l>(
+    artifact: &Artifact,
+    items: &ByArtifact<'l, LockItem>,
+) -> Option<(Image<'l>, Option<&'l SignatureCheck>)> {
+    let item = items.find(&artifact.key, artifact.platform)?;
     let (image, Content::Image { signed, .. }) = (Image::of(&item.content)?, &item.content) else { return None };
-    let same = image.reference == artifact.name
+    is_same(&image, artifact).then_some((image, signed.as_deref()))
+}
+
+/// Whether an image of the lock is what the manifest lists.
+fn is_same(image: &Image<'_>, artifact: &Artifact) -> bool {
+    image.reference == artifact.name
         && image.target.digest == artifact.digest
-        && Some(image.manifest.digest) == artifact.manifest;
-    same.then_some((image, signed.as_deref()))
+        && Some(image.manifest.digest) == artifact.manifest
 }
 
 /// A file that a rule names.

@@ -3,9 +3,11 @@
 
 mod carried;
 mod locking;
+mod names;
 
 use std::collections::BTreeMap;
 
+use kubexm_files::MaterialRoom;
 use kubexm_signing::image::ImagePolicy;
 use kubexm_spec::cluster::{Cluster, MaterialOf, MaterialUse};
 
@@ -24,10 +26,14 @@ fn policy_of(
     cluster: &Cluster,
     read: &dyn Fn(&MaterialOf<'_>) -> Result<String, BuildError>,
 ) -> Result<Option<ImagePolicy>, BuildError> {
-    let mut texts = BTreeMap::new();
+    let (mut texts, mut room) = (BTreeMap::new(), MaterialRoom::default());
     for material in cluster.materials() {
         if matches!(material.usage, MaterialUse::PublicKey | MaterialUse::TrustedRoot) {
-            texts.insert(material.file.name.clone(), read(&material)?);
+            let (name, text) = (&material.file.name, read(&material)?);
+            if !texts.contains_key(name) {
+                room.take(&material, name.as_ref(), &text).map_err(|error| BuildError::Material(Box::new(error)))?;
+                texts.insert(name.clone(), text);
+            }
         }
     }
     let text = |name: &str| texts.get(name).cloned().ok_or_else(|| "it is not there".to_owned());

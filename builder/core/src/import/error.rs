@@ -19,6 +19,11 @@ pub enum ImportError {
     /// It is no JSON of pods.
     #[error("it is not a list of pods, as `kubectl get pods -A -o json` prints it: {0}")]
     Pods(String),
+    /// Pods with far more values than real ones have.
+    #[error(
+        "its pods would take more than 4 GiB of memory: import them by namespace (kubectl get pods -n NAMESPACE -o json)"
+    )]
+    ManyPods,
     /// No file of KubeKey's has so much in it.
     #[error("it has more than {MOST} values, aliases counted as what they stand for")]
     Large,

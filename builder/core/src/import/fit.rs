@@ -61,7 +61,11 @@ pub fn fit(mut root: Map) -> Result<(String, Vec<Left>), ImportError> {
     let mut left = scrubbed.clone();
     for _ in 0..ROUNDS {
         let text = text(&root).map_err(ImportError::Encode)?;
-        let Err(problems) = cluster::parse(&text) else { return Ok((text, left)) };
+        let Err(mut problems) = cluster::parse(&text) else { return Ok((text, left)) };
+        // Of more than a thousand problems the last says how many are not listed: these are listed in the next round.
+        if problems.0.len() > 1 {
+            problems.0.pop_if(|last| last.path.is_empty());
+        }
         let refused: Vec<Left> =
             problems.0.iter().filter(|p| is_essential(&p.path)).map(|p| problem_at_source(&root, p)).collect();
         if !refused.is_empty() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::full_reference;
+use kubexm_spec::json::memory_of;
 use serde_json::Value;
 
 use super::buildable;
@@ -13,6 +14,9 @@ use super::imported::Imported;
 use super::left::Left;
 use super::yaml::{Map, cluster};
 
+/// What pods may take as memory, in bytes: 256 MiB of real ones take two or three GiB. Who may make pods writes what is in
+/// them, and small values take fifty times their length.
+const MEMORY_LIMIT: usize = 4 << 30;
 /// Where a pod names containers, and where it says what became of them.
 const LISTS: [(&str, &str); 3] = [
     ("initContainers", "initContainerStatuses"),
@@ -22,10 +26,17 @@ const LISTS: [(&str, &str); 3] = [
 
 /// A cluster.yaml of extras with every image that a pod names, by the running digest if the runtime reports it.
 pub fn live(json: &[u8]) -> Result<Imported, ImportError> {
-    let value: Value = serde_json::from_slice(json).map_err(|e| ImportError::Pods(e.to_string()))?;
-    let items = match value["kind"].as_str() {
-        Some("List" | "PodList") => value["items"].as_array().cloned().unwrap_or_default(),
-        Some("Pod") => vec![value.clone()],
+    if memory_of(json) > MEMORY_LIMIT {
+        return Err(ImportError::ManyPods);
+    }
+    let mut value: Value = serde_json::from_slice(json).map_err(|e| ImportError::Pods(e.to_string()))?;
+    let kind = value["kind"].as_str().map(str::to_owned);
+    let items = match kind.as_deref() {
+        Some("List" | "PodList") => match value["items"].take() {
+            Value::Array(items) => items,
+            _ => Vec::new(),
+        },
+        Some("Pod") => vec![value],
         other => return Err(ImportError::Pods(format!("its kind is {}", other.unwrap_or("not given")))),
     };
     let (mut images, mut left) = (BTreeMap::new(), Vec::new());
@@ -127,4 +138,16 @@ fn is_id(image: &str) -> bool {
 /// A node that pulled through a mirror reports the mirror's name, whose digest may be another image's.
 fn is_same(repository: &str, name: &str) -> bool {
     full_reference(&format!("{repository}:x")).is_ok_and(|full| full == format!("{name}:x"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_that_would_take_far_more_memory_than_real_ones_are_refused_before_they_are_parsed() {
+        // It has no end: whoever parses it says that.
+        let pods = format!(r#"{{"kind":"List","items":[{}"#, "{},".repeat(6_000_000));
+        assert!(matches!(live(pods.as_bytes()), Err(ImportError::ManyPods)));
+    }
 }

@@ -4,11 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use kubexm_spec::Digest;
+use kubexm_spec::reference::{TAG_LENGTH, is_tag};
 
 /// The longest name of a repository that is taken (distribution: 255 with the host).
 const REPOSITORY_MAX: usize = 255;
-/// The longest tag (distribution-spec 1.1, "Pulling manifests").
-const TAG_MAX: usize = 128;
 
 /// Where a bundle is in a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +59,7 @@ impl FromStr for Address {
         if let Wanted::Tag(tag) = &wanted
             && !is_tag(tag)
         {
-            return Err(format!("{tag:?} is not a tag (letters, digits, . _ -; at most {TAG_MAX})"));
+            return Err(format!("{tag:?} is not a tag (letters, digits, . _ -; at most {TAG_LENGTH})"));
         }
         Ok(Self { host: host.to_owned(), repository: repository.to_owned(), wanted })
     }
@@ -76,11 +75,6 @@ pub(crate) fn is_repository(name: &str) -> bool {
             && separators.into_iter().all(|s| matches!(s, "." | "_" | "__") || s.chars().all(|c| c == '-'))
     };
     name.len() <= REPOSITORY_MAX && name.split('/').all(component)
-}
-
-fn is_tag(tag: &str) -> bool {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    tag.len() <= TAG_MAX && tag.starts_with(word) && tag.chars().all(|c| word(c) || matches!(c, '.' | '-'))
 }
 
 impl fmt::Display for Wanted {

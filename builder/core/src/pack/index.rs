@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use kubexm_spec::depot::split_reference;
 use kubexm_spec::lock::{Content, Referrer};
 use kubexm_spec::{ArtifactKey, Digest, Lock, Platform, names};
 use serde_json::{Value, json};
@@ -77,15 +78,24 @@ fn attached(reference: &str, one: &Referrer) -> (String, Value) {
     let mut entry = json!({
         "mediaType": manifest.media_type, "digest": manifest.digest, "size": manifest.size,
     });
-    let repository = kubexm_spec::depot::split_reference(reference).0;
     match tag {
         Some(tag) => {
-            let name = format!("{repository}:{tag}");
+            let name = attached_name(reference, tag);
             entry["annotations"] = json!({ names::REF_NAME: name });
             (name, entry)
         }
-        None => (format!("{repository}@{}", manifest.digest), entry),
+        None => (format!("{}@{}", split_reference(reference).0, manifest.digest), entry),
     }
+}
+
+/// What is attached to an image by a tag has the name that it has in the image's repository.
+pub(crate) fn attached_name(reference: &str, tag: &str) -> String {
+    format!("{}:{tag}", split_reference(reference).0)
+}
+
+/// Whether a name is that of a file (see [`ref_name`]): no image is called so, since each has its host.
+pub(crate) fn is_of_file(name: &str) -> bool {
+    name.starts_with("kubexm/")
 }
 
 /// `kubexm/<kind>/<name>:<version>-<os>-<arch>`; files of the user have neither version nor platform. Names and versions of

@@ -5,7 +5,7 @@ mod index;
 mod members;
 
 pub(crate) use encoding::{declared as encodings, of_file as encoding_of_file};
-pub(crate) use index::ref_name;
+pub(crate) use index::{attached_name, is_of_file, ref_name};
 
 use std::path::Path;
 

@@ -110,10 +110,7 @@ pub async fn releases(ask: Ask<'_>, repository: &str) -> Result<Vec<String>, Bui
     let mut all = Vec::new();
     for page in 1..=PAGES {
         let url = format!("{GITHUB}repos/{repository}/releases?per_page={PAGE}&page={page}");
-        let read = |bytes: &[u8]| -> Result<Vec<Answer>, String> {
-            serde_json::from_slice(bytes).map_err(|_| "no list of releases".to_owned())
-        };
-        let answers = first(ask, &url, PAGE_LIMIT, repository, read).await?;
+        let answers = first(ask, &url, PAGE_LIMIT, repository, page_of).await?;
         let more = answers.len() >= PAGE;
         let ready = answers.into_iter().filter(|answer| !answer.draft && !answer.prerelease);
         all.extend(ready.map(|answer| version::bare(&answer.tag_name).to_owned()).filter(|one| is_release(one)));
@@ -122,6 +119,13 @@ pub async fn releases(ask: Ask<'_>, repository: &str) -> Result<Vec<String>, Bui
         }
     }
     Ok(all)
+}
+
+/// The releases of a page: no more than were asked for, whatever a mirror sends, since each may be asked about.
+fn page_of(bytes: &[u8]) -> Result<Vec<Answer>, String> {
+    let mut answers: Vec<Answer> = serde_json::from_slice(bytes).map_err(|_| "no list of releases".to_owned())?;
+    answers.truncate(PAGE);
+    Ok(answers)
 }
 
 /// With the token where the address is GitHub's own, and not a mirror's.
@@ -173,6 +177,15 @@ mod tests {
     use kubexm_transport::Bearer;
 
     use super::*;
+
+    #[test]
+    fn of_a_page_no_more_releases_are_taken_than_were_asked_for() {
+        let page = |count: usize| format!("[{}]", vec![r#"{"tag_name":"v1.2.3"}"#; count].join(","));
+        for (sent, taken) in [(0, 0), (PAGE, PAGE), (10 * PAGE, PAGE)] {
+            assert_eq!(page_of(page(sent).as_bytes()).unwrap().len(), taken);
+        }
+        assert!(page_of(b"<html>").is_err());
+    }
 
     #[test]
     fn a_token_goes_to_githubs_own_address_over_https_and_to_no_mirror() {

@@ -26,6 +26,8 @@ use crate::{BuildError, places};
 
 /// How many components are asked about at once: their lists are few and small, and origins count requests.
 const AT_ONCE: usize = 4;
+/// The most versions of a line whose digests are asked for: the newest few may be withdrawn or not finished.
+const CANDIDATES: usize = 10;
 /// The most bytes of a chart repository's index.
 const INDEX_LIMIT: u64 = 64 << 20;
 
@@ -117,7 +119,8 @@ async fn of_component(ask: Ask<'_>, component: &Component, stable: &listing::Sta
     found
 }
 
-/// Of each known line, and of each line newer than all known ones, the versions newer than those known; the newest first.
+/// Of each known line, and of each line newer than all known ones, the versions newer than those known; the newest first, and no
+/// more than [`CANDIDATES`].
 fn newer<'p>(known: impl Iterator<Item = &'p str> + Clone, published: &'p [String]) -> Vec<Vec<&'p str>> {
     let newest_line = version::newest(known.clone().map(version::minor)).map(str::to_owned);
     let mut lines: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -133,7 +136,10 @@ fn newer<'p>(known: impl Iterator<Item = &'p str> + Clone, published: &'p [Strin
         }
     }
     let mut all: Vec<Vec<&str>> = lines.into_values().collect();
-    all.iter_mut().for_each(|line| line.sort_by(|a, b| version::compare(b, a)));
+    for line in &mut all {
+        line.sort_by(|a, b| version::compare(b, a));
+        line.truncate(CANDIDATES);
+    }
     all
 }
 
@@ -212,6 +218,13 @@ mod tests {
         let known = ["1.7.34", "2.1.9", "2.3.4", "2.0.1"];
         let found = newer(known.into_iter(), &published);
         assert_eq!(found, [vec!["1.7.35"], vec!["2.1.11", "2.1.10"], vec!["2.4.0"]]);
+    }
+
+    #[test]
+    fn of_a_line_without_an_end_the_newest_are_asked_about() {
+        let published: Vec<String> = (0..1000).map(|patch| format!("1.7.{patch}")).collect();
+        let found = newer(["1.7.1"].into_iter(), &published);
+        assert_eq!((found.len(), found[0].len(), found[0][0]), (1, CANDIDATES, "1.7.999"));
     }
 
     #[test]

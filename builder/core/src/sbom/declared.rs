@@ -10,6 +10,8 @@ use serde::Deserialize;
 const ANNOTATION: &str = "org.opencontainers.image.licenses";
 /// The most bytes of a manifest or a config that are read.
 const LIMIT: u64 = 4 << 20;
+/// The most bytes of an expression, which is written for each artifact that has the manifest: those of distributions have some hundred.
+const EXPRESSION: usize = 2048;
 
 #[derive(Deserialize)]
 struct ImageManifest {
@@ -48,11 +50,27 @@ fn licence(bundle: &Bundle, image: &Artifact) -> Option<String> {
     };
     let declared = manifest.annotations.get(ANNOTATION).cloned().or_else(label)?;
     let declared = declared.trim();
-    spdx::Expression::parse(declared).is_ok().then(|| declared.to_owned())
+    is_licence(declared).then(|| declared.to_owned())
+}
+
+fn is_licence(declared: &str) -> bool {
+    declared.len() <= EXPRESSION && spdx::Expression::parse(declared).is_ok()
 }
 
 fn read<T: serde::de::DeserializeOwned>(bundle: &Bundle, digest: &Digest) -> Option<T> {
     let name = members::blob_name(digest);
     bundle.find(&name)?;
     serde_json::from_slice(&bundle.read(&name, LIMIT).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_licence;
+
+    #[test]
+    fn a_licence_is_an_expression_of_a_length_that_people_write() {
+        let many = |count: usize| vec!["MIT"; count].join(" AND ");
+        assert!(is_licence("MIT OR Apache-2.0") && is_licence(&many(250)));
+        assert!(!is_licence("as upstream says") && !is_licence(&many(300)));
+    }
 }

@@ -61,16 +61,17 @@ pub(crate) struct Component<'a> {
 
 /// Every artifact, in the manifest's order.
 pub(crate) fn components<'a>(subject: &Subject<'a>) -> Vec<Component<'a>> {
-    subject.manifest.artifacts.iter().map(|artifact| component(subject, artifact)).collect()
+    let sources = subject.sources.map(Sources::by_artifact);
+    let places = |artifact: &Artifact| sources.as_ref()?.find(&artifact.key, artifact.platform);
+    subject.manifest.artifacts.iter().map(|artifact| component(subject, artifact, places(artifact))).collect()
 }
 
-fn component<'a>(subject: &Subject<'a>, artifact: &'a Artifact) -> Component<'a> {
+fn component<'a>(subject: &Subject<'a>, artifact: &'a Artifact, places: Option<&'a ArtifactSources>) -> Component<'a> {
     let id = match artifact.platform {
         Some(platform) => format!("{}@{platform}", artifact.key),
         None => artifact.key.to_string(),
     };
     let digest = artifact.manifest.unwrap_or(artifact.digest);
-    let places = subject.sources.and_then(|sources| sources.find(&artifact.key, artifact.platform));
     let origin = origin(subject.catalogue, artifact, places);
     let from = places.map(|places| places.from.as_slice()).unwrap_or_default();
     let licence = match artifact.key {

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use kubexm_files::MaterialError;
+use kubexm_files::{MaterialError, MaterialRoom};
 use kubexm_manifests::requirements::{ChartSource, PackageNeed, Source};
 use kubexm_manifests::{Catalogue, Checked, Doubt, Notice, Requirements, Zone, checked, doubts, notices, require};
-use kubexm_spec::cluster::{Acceptance, AddonKind, AddonSource, EVERY_OTHER, ExtraFile, ExtraImage, rule_for};
+use kubexm_spec::cluster::{
+    Acceptance, AddonKind, AddonSource, EVERY_OTHER, ExtraFile, ExtraImage, MaterialOf, rule_for,
+};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ArtifactKey, Cluster, unsupported};
 
@@ -175,8 +177,14 @@ fn in_folder(path: &Path) -> Vec<PathBuf> {
 
 /// Texts that cluster.yaml names, all that is wrong with them at once.
 fn check_materials(cluster: &Cluster) -> Result<(), SessionError> {
-    let wrong: Vec<MaterialError> =
-        cluster.materials().iter().filter_map(|material| kubexm_files::read_material(material).err()).collect();
+    let (mut room, mut seen) = (MaterialRoom::default(), BTreeSet::new());
+    let mut checked = |material: &MaterialOf<'_>| {
+        let text = kubexm_files::read_material(material)?;
+        // Whoever installs keeps each name once.
+        let is_new = seen.insert(material.file.name.clone());
+        if is_new { room.take(material, &material.file.path, &text) } else { Ok(()) }
+    };
+    let wrong: Vec<MaterialError> = cluster.materials().iter().filter_map(|material| checked(material).err()).collect();
     if wrong.is_empty() { Ok(()) } else { Err(SessionError::Materials(wrong)) }
 }
 

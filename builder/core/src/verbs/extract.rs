@@ -112,9 +112,16 @@ fn take_out(
 
 fn plan(request: &Request<'_>, bundle: &Bundle) -> Result<Plan, ExtractError> {
     let Some(items) = request.items else { return Ok(extract::members(bundle)) };
-    let find = |item: &String| extract::find_all(bundle.manifest(), item, request.platform);
+    let in_layout = request.layout || request.oci_archive.is_some();
+    let find = |item: &String| {
+        let found = extract::find_all(bundle.manifest(), item, request.platform)?;
+        if !in_layout {
+            extract::check_asked(item, &found)?;
+        }
+        Ok::<_, ExtractError>(found)
+    };
     let items: Vec<Item<'_>> = items.iter().map(find).collect::<Result<Vec<_>, _>>()?.concat();
-    match request.layout || request.oci_archive.is_some() {
+    match in_layout {
         true => extract::single_layout(bundle, &items),
         false => extract::separate(bundle, &items),
     }

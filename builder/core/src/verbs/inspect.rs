@@ -8,7 +8,7 @@ use kubexm_archive::{Bundle, Signature};
 use kubexm_spec::lock::{Content, PackageIndex, PackageSet, SignatureCheck};
 use kubexm_spec::manifest::{Artifact, ClusterSummary, Member};
 use kubexm_spec::sources::ArtifactSources;
-use kubexm_spec::{ArtifactKey, Digest, ExitCode, Lock, Platform};
+use kubexm_spec::{ArtifactKey, Digest, ExitCode, Lock, Platform, Sources};
 use serde::Serialize;
 
 use super::signatures::{Listed, listed};
@@ -85,20 +85,23 @@ impl<'b> Inspected<'b> {
     pub fn of(file: &Path, bundle: &'b Bundle) -> Result<Self, SessionError> {
         let manifest = bundle.manifest();
         let sources = sources::of(bundle)?;
+        let known = sources.as_ref().map(Sources::by_artifact);
         let places = |artifact: &Artifact| {
             let ArtifactSources { asked, candidates, from, .. } =
-                sources.as_ref()?.find(&artifact.key, artifact.platform)?.clone();
+                known.as_ref()?.find(&artifact.key, artifact.platform)?.clone();
             Some(Places { asked, candidates, from })
         };
         let lock = lock(bundle)?;
+        let items = lock.as_ref().map(Lock::by_artifact);
         let signed = |artifact: &Artifact| {
-            let item = lock.as_ref()?.find(&artifact.key, artifact.platform)?;
+            let item = items.as_ref()?.find(&artifact.key, artifact.platform)?;
             match &item.content {
                 Content::Image { signed, .. } => signed.as_deref().cloned(),
                 Content::File { .. } => None,
             }
         };
         let traced = |artifact| Traced { artifact, places: places(artifact), signed: signed(artifact) };
+        let artifacts = manifest.artifacts.iter().map(traced).collect();
         Ok(Self {
             schema: "kubexm.io/inspect/v1",
             file: file.to_owned(),
@@ -110,7 +113,7 @@ impl<'b> Inspected<'b> {
             cluster: manifest.cluster.as_ref(),
             platforms: &manifest.platforms,
             format: manifest.format,
-            artifacts: manifest.artifacts.iter().map(traced).collect(),
+            artifacts,
             zone: sources.map(|sources| sources.zone),
             trust_unsigned: lock.iter().flat_map(trust_unsigned).collect(),
             tool: &manifest.tool,

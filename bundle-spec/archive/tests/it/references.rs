@@ -141,3 +141,34 @@ fn an_index_of_millions_of_values_is_refused_before_it_is_read() {
     let error = check_references(&Bundle::open(&path).unwrap()).unwrap_err().to_string();
     assert!(error.contains("million values"), "{error}");
 }
+
+#[test]
+fn of_more_missing_things_than_anybody_reads_the_first_are_kept_and_the_rest_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let contents = vec![
+        ("lock.yaml".to_owned(), b"lock: 1\n".to_vec()),
+        ("oci-layout".to_owned(), b"{}".to_vec()),
+        ("index.json".to_owned(), br#"{"schemaVersion":2,"manifests":[]}"#.to_vec()),
+    ];
+    let mut manifest = manifest(&contents);
+    let blob = |number: usize| Blob { digest: Digest::of(number.to_string()), size: 1 };
+    let image = Image::new().artifact();
+    manifest.artifacts = vec![Artifact {
+        key: ArtifactKey::ExtraFile("k".repeat(1000)),
+        platform: None,
+        digest: blob(0).digest,
+        manifest: None,
+        blobs: (0..1500).map(blob).collect(),
+        ..image
+    }];
+    let path = dir.path().join("x.tar.zst");
+    write(&path, &manifest, inputs(&contents), &Options::default(), &|_, _| {}).unwrap();
+    match check_references(&Bundle::open(&path).unwrap()).unwrap_err() {
+        Incomplete::Missing { missing, more, .. } => {
+            // The first blob is named twice.
+            assert_eq!((missing.len(), more), (1000, 501));
+            assert!(missing.iter().all(|one| one.named_by.len() == 400));
+        }
+        error @ Incomplete::Unreadable(_) => panic!("{error}"),
+    }
+}

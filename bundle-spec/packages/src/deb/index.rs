@@ -10,6 +10,8 @@ use super::relation;
 use crate::location::leads_out;
 use crate::model::{Deferred, MultiArch, Package, RepoId};
 
+/// The longest name, version or architecture, in bytes: they are in the name of a file, which has no more.
+const LONGEST: usize = 255;
 const NO_DIGEST: Digest = Digest::from_bytes([0; 32]);
 
 /// The packages of an index that fit `arch` (`amd64`), which are those of `arch` and of `all`. `reader` gives the unpacked text.
@@ -130,6 +132,9 @@ impl<'a> Known<'a> {
 
     fn described(&self, arch: &str, mut provided: impl FnMut(&'a str)) -> Result<(), ControlError> {
         for (field, value) in [("Package", self.name), ("Version", self.version), ("Architecture", self.arch)] {
+            if value.len() > LONGEST {
+                return Err(self.wrong(field, format!("has more than {LONGEST} bytes")));
+            }
             let plain = value.bytes().all(|byte| byte.is_ascii_graphic());
             if value.is_empty()
                 || (!plain && value.contains(|letter: char| letter.is_whitespace() || letter.is_control()))
@@ -257,6 +262,7 @@ mod tests {
     fn what_could_not_be_fetched_or_checked_is_refused_by_name() {
         let good = format!("Package: a\nVersion: 1\nArchitecture: all\nFilename: pool/a.deb\nSize: 1\nSHA256: {SHA}\n");
         assert!(packages(&good).is_ok());
+        let long = format!("Package: {}", "a".repeat(256));
         for (from, to, reported) in [
             ("Size: 1", "Size: -1", "Size"),
             ("SHA256: 2c", "SHA256: zz", "SHA256"),
@@ -273,6 +279,7 @@ mod tests {
             ("Filename: pool", "Filename: pool\\..\\etc", "leads out"),
             ("Filename: pool", "Filename: pool/.\t./etc", "leads out"),
             ("Package: a", "Package: a b", "Package"),
+            ("Package: a", &long, "Package has more than 255 bytes"),
             ("Size: 1", "Size: 1\nProvides: b (>= 1)", "Provides"),
         ] {
             let error = packages(&good.replace(from, to)).unwrap_err().to_string();

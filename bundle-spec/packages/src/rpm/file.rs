@@ -15,13 +15,16 @@ use crate::model::{Comparison, Deferred, MultiArch, Package, Provide, RepoId};
 /// Of the lead, which all but its magic is history.
 const LEAD: usize = 96;
 const LEAD_MAGIC: [u8; 4] = [0xed, 0xab, 0xee, 0xdb];
-const SIGNATURES: Limits = Limits { entries: 64, data: 16 * 1024 * 1024, region: tag::signature::REGION };
-/// The largest packages (firmware, documentation in many languages) have headers of some 20 MiB.
-const MAIN: Limits = Limits { entries: 4096, data: 64 * 1024 * 1024, region: tag::REGION };
+/// Signatures are few.
+const SIGNATURES: Limits = Limits { entries: 64, data: 16 * 1024 * 1024, region: tag::signature::REGION, values: 1000 };
+/// The largest packages (firmware, documentation in many languages) have headers of some 20 MiB, and some 100,000 files.
+const MAIN: Limits = Limits { entries: 4096, data: 64 * 1024 * 1024, region: tag::REGION, values: 1_000_000 };
 /// The kernel's PATH_MAX.
 const LONGEST_PATH: usize = 4096;
 /// Of all paths of a package, in bytes: one of 100,000 files has some 10 MiB.
 const PATHS: usize = 256 << 20;
+/// Of a dependency in parentheses, as of an index's.
+const LONGEST_DEPENDENCY: usize = super::primary::BOOLEAN;
 /// sha256 among the algorithms of OpenPGP.
 const SHA256: u64 = 8;
 
@@ -158,6 +161,9 @@ impl Rpm {
         let (flags, versions) = (self.main.numbers(flags), self.main.texts(versions));
         let mut found = Vec::new();
         for (place, name) in self.main.texts(names).into_iter().enumerate() {
+            if name.len() > LONGEST_DEPENDENCY {
+                return Err(malformed(format!("a dependency has more than {LONGEST_DEPENDENCY} bytes")));
+            }
             if name.contains(['\t', '\n']) {
                 return Err(malformed(format!("a dependency has a line break or a tab: {name:?}")));
             }
@@ -191,8 +197,11 @@ impl Rpm {
         let names = self.main.texts(tag::BASENAMES);
         if names.is_empty() {
             let whole = self.main.texts(tag::OLDFILENAMES).into_iter().enumerate();
-            let file = |(place, path): (usize, Cow<'_, str>)| File { path: path.into_owned(), kind: kind(place) };
-            return Ok(whole.map(file).collect());
+            let file = |(place, path): (usize, Cow<'_, str>)| match path.len() > LONGEST_PATH {
+                true => Err(malformed(format!("a path has more than {LONGEST_PATH} bytes"))),
+                false => Ok(File { path: path.into_owned(), kind: kind(place) }),
+            };
+            return whole.map(file).collect();
         }
         let (folders, places) = (self.main.texts(tag::DIRNAMES), self.main.numbers(tag::DIRINDEXES));
         // One text of a header may stand for the folder of each of a million files.
@@ -288,6 +297,14 @@ mod tests {
             bytes[at] ^= 1;
             assert!(Rpm::read(&mut bytes.as_slice()).is_err(), "byte {at}");
         }
+    }
+
+    #[test]
+    fn an_entry_of_more_texts_than_a_package_has_is_refused_before_they_are_made() {
+        let main = &ALPHA[4504..6325];
+        assert!(Header::read(&mut &main[..], Limits { values: 16, ..MAIN }).is_ok());
+        let error = Header::read(&mut &main[..], Limits { values: 2, ..MAIN }).unwrap_err().to_string();
+        assert!(error.contains("values, and 2 are the most that a package has"), "{error}");
     }
 
     #[test]

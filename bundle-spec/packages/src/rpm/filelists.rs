@@ -1,12 +1,14 @@
 //! `filelists.xml`: the paths that primary does not list, read only when one of them is needed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::BufRead;
 
 use kubexm_spec::Digest;
 
 use super::xml::{Document, DocumentError, Node, sha256};
 use crate::model::{Package, RelationError, Requirement};
+
+const NAME: &str = "filelists.xml";
 
 /// Whether primary lists a path: what lies in a folder whose name ends in `bin`, below `/etc`, and sendmail, as createrepo does.
 pub fn in_primary(path: &str) -> bool {
@@ -47,16 +49,44 @@ fn each(requirement: &Requirement, call: &mut impl FnMut(&str)) {
     }
 }
 
-/// More files that packages need are in no repository: each is named by some package's requirement.
+/// More files that packages need are in no repository: each is named by some package's requirement. EL's have some ten thousand.
 const MOST: usize = 1_000_000;
+/// Of all their paths, in bytes: 256 for each, and real ones have some 60.
+const MOST_BYTES: usize = 256 << 20;
+
+/// What may still be kept.
+struct Room {
+    files: usize,
+    bytes: usize,
+}
+
+impl Room {
+    const fn new() -> Self {
+        Self { files: MOST, bytes: MOST_BYTES }
+    }
+
+    /// Takes one path; the error says that there are too many.
+    fn take(&mut self, path: &str) -> Result<(), String> {
+        match (self.files.checked_sub(1), self.bytes.checked_sub(path.len())) {
+            (Some(files), Some(bytes)) => {
+                *self = Self { files, bytes };
+                Ok(())
+            }
+            _ => {
+                let most = MOST_BYTES >> 20;
+                Err(format!("it has more than {MOST} files that packages need, or {most} MiB of their paths"))
+            }
+        }
+    }
+}
 
 /// Which of the wanted paths each package has, by the digest of its file.
 pub fn read(
     reader: impl BufRead,
     wanted: &BTreeSet<Box<str>>,
 ) -> Result<BTreeMap<Digest, BTreeSet<Box<str>>>, DocumentError> {
-    let mut document = Document::new("filelists.xml", "filelists", reader);
-    let (mut found, mut entries) = (BTreeMap::<Digest, BTreeSet<Box<str>>>::new(), 0);
+    let mut document = Document::new(NAME, "filelists", reader);
+    let (mut found, mut room) = (BTreeMap::<Digest, BTreeSet<Box<str>>>::new(), Room::new());
     let (mut package, mut in_file, mut text) = (None, false, String::new());
     loop {
         match document.next()? {
@@ -74,10 +104,7 @@ pub fn read(
                 if let (Some(package), Some(path)) = (package, wanted.get(text.as_str())) {
                     let paths = found.entry(package).or_default();
                     if !paths.contains(path) {
-                        entries += 1;
-                        if entries > MOST {
-                            return Err(document.wrong(format!("it has more than {MOST} files that packages need")));
-                        }
+                        room.take(path).map_err(|why| document.wrong(why))?;
                         paths.insert(path.clone());
                     }
                 }
@@ -89,15 +116,27 @@ pub fn read(
     }
 }
 
-/// Adds what [`read`] found to the packages.
-pub fn add(packages: &mut [Package], found: &BTreeMap<Digest, BTreeSet<Box<str>>>) {
+/// Adds what [`read`] found to the packages. Several may have one digest, and each gets all of its paths: so they are counted again.
+pub fn add(packages: &mut [Package], found: &BTreeMap<Digest, BTreeSet<Box<str>>>) -> Result<(), DocumentError> {
+    add_within(packages, found, Room::new())
+}
+
+fn add_within(
+    packages: &mut [Package],
+    found: &BTreeMap<Digest, BTreeSet<Box<str>>>,
+    mut room: Room,
+) -> Result<(), DocumentError> {
     for package in packages {
-        for path in found.get(&package.digest).into_iter().flatten() {
-            if !package.files.contains(path) {
-                package.files.push(path.clone());
-            }
+        let Some(paths) = found.get(&package.digest) else { continue };
+        let there: HashSet<&str> = package.files.iter().map(|path| &**path).collect();
+        let mut new = Vec::new();
+        for path in paths.iter().filter(|path| !there.contains(&***path)) {
+            room.take(path).map_err(|why| DocumentError { document: NAME, why, at: 0 })?;
+            new.push(path.clone());
         }
+        package.files.extend(new);
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -112,6 +151,21 @@ mod tests {
         let wanted = BTreeSet::from(["/usr/share/a&b".into(), "/usr/share".into()]);
         let found = read(text.as_bytes(), &wanted).unwrap();
         assert_eq!(found.into_values().collect::<Vec<_>>(), [wanted]);
+    }
+
+    #[test]
+    fn what_many_packages_of_one_digest_get_is_counted_for_each() {
+        let text = "<metadata><package type=\"rpm\"><name>a</name><arch>noarch</arch><version ver=\"1\" rel=\"1\"/>\
+                    <checksum type=\"sha256\">00000000000000000000000000000000000000000000000000000000000000ff</checksum>\
+                    <location href=\"a.rpm\"/><format><file>/x/1</file></format></package></metadata>";
+        let one = crate::rpm::primary::read(text.as_bytes(), crate::model::RepoId(0), |_| true).unwrap().remove(0);
+        let found = BTreeMap::from([(one.digest, BTreeSet::from(["/x/1".into(), "/x/2".into(), "/x/3".into()]))]);
+        let mut packages = vec![one; 50];
+        let more = add_within(&mut packages.clone(), &found, Room { files: 99, bytes: 1000 }).unwrap_err();
+        assert!(more.to_string().contains("more than 1000000 files that packages need"), "{more}");
+        assert!(add_within(&mut packages.clone(), &found, Room { files: 100, bytes: 399 }).is_err());
+        add_within(&mut packages, &found, Room { files: 100, bytes: 400 }).unwrap();
+        assert_eq!(packages[49].files, ["/x/1".into(), "/x/2".into(), "/x/3".into()]);
     }
 
     #[test]

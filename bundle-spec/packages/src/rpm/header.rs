@@ -35,6 +35,9 @@ pub(super) struct Limits {
     pub data: u32,
     /// The tag of the region that must cover all of it.
     pub region: u32,
+    /// Texts, or numbers of more than a byte, that one entry may be: entries may lie over one another, and each text takes some 100
+    /// bytes of memory.
+    pub values: u32,
 }
 
 /// A header, whole as it was read: what is signed are these bytes.
@@ -77,13 +80,14 @@ impl Header {
         let (entries, data) = (entries as usize, data as usize);
         bytes.extend(taken(reader, entries * ENTRY + data)?);
         let start = INTRO + entries * ENTRY;
-        let parsed = (0..entries).map(|place| Self::entry(&bytes, INTRO + place * ENTRY, start));
+        let parsed =
+            (0..entries).map(|place| Self::entry(&bytes, INTRO + place * ENTRY, start, limits.values as usize));
         let header = Self { entries: parsed.collect::<Result<_, _>>()?, bytes };
         header.check_region(limits.region, entries, data)?;
         Ok(header)
     }
 
-    fn entry(bytes: &[u8], at: usize, start: usize) -> Result<Entry, HeaderError> {
+    fn entry(bytes: &[u8], at: usize, start: usize, most: usize) -> Result<Entry, HeaderError> {
         let word = |place: usize| u32_at(bytes, at + 4 * place).ok_or_else(|| malformed("an entry is cut"));
         let (tag, kind, offset, count) = (word(0)?, word(1)?, word(2)? as usize, word(3)? as usize);
         let kind = match kind {
@@ -101,6 +105,9 @@ impl Header {
         let least = count.saturating_mul(if let Kind::Number(width) = kind { width } else { 1 });
         if entry.at.saturating_add(least) > bytes.len() {
             return Err(malformed(format!("tag {tag} points outside the header")));
+        }
+        if kind != Kind::Number(1) && count > most {
+            return Err(malformed(format!("tag {tag} has {count} values, and {most} are the most that a package has")));
         }
         if kind == Kind::Text && count != 1 {
             return Err(malformed(format!("tag {tag} is {count} texts where one is meant")));
@@ -133,21 +140,22 @@ impl Header {
         self.bytes.get(entry.at..entry.at + entry.count)
     }
 
-    /// The numbers of a tag; none where it has none.
+    /// The numbers of a tag; none where it has none. (Those that we read have more than a byte each.)
     pub fn numbers(&self, tag: u32) -> Vec<u64> {
-        let Some((entry, width)) = self.find(tag).and_then(|entry| match entry.kind {
-            Kind::Number(width) => Some((entry, width)),
-            _ => None,
-        }) else {
-            return Vec::new();
-        };
-        let value = |bytes: &[u8]| bytes.iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
-        self.bytes[entry.at..].chunks_exact(width).take(entry.count).map(value).collect()
+        let numbers = self.each_number(tag).filter(|_| self.find(tag).is_some_and(|one| one.kind != Kind::Number(1)));
+        numbers.map(Iterator::collect).unwrap_or_default()
     }
 
     /// The first number of a tag.
     pub fn number(&self, tag: u32) -> Option<u64> {
-        self.numbers(tag).first().copied()
+        self.each_number(tag)?.next()
+    }
+
+    fn each_number(&self, tag: u32) -> Option<impl Iterator<Item = u64>> {
+        let entry = self.find(tag)?;
+        let Kind::Number(width) = entry.kind else { return None };
+        let value = |bytes: &[u8]| bytes.iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+        Some(self.bytes[entry.at..].chunks_exact(width).take(entry.count).map(value))
     }
 
     /// The texts of a tag, as many as it has. What is no UTF-8 is replaced by marks.

@@ -15,6 +15,11 @@ const DOCUMENTS: usize = 50_000;
 const LENGTH: usize = 1024;
 /// Nodes of one document.
 const NODES: usize = 1_000_000;
+/// Texts that are kept of the whole: streams that builds need, packages and names. EL8's has some 100,000; each takes 24 bytes of memory
+/// and what it says, though an alias for a hundred of them takes three.
+const TEXTS: usize = 2_000_000;
+/// Values that aliases of one document stand for.
+const REPLAYED: usize = 10_000;
 const NAME: &str = "modules.yaml";
 
 /// What the repositories say of modules.
@@ -70,6 +75,14 @@ struct Data {
     demodularized: Rpms,
 }
 
+impl Data {
+    /// How many it keeps: packages, names, modules and their streams.
+    fn texts(&self) -> usize {
+        let streams = self.dependencies.iter().flat_map(|one| one.requires.values()).map(|streams| 1 + streams.len());
+        self.artifacts.rpms.len() + self.demodularized.rpms.len() + streams.sum::<usize>()
+    }
+}
+
 #[derive(Default, Deserialize)]
 struct Dependencies {
     #[serde(default)]
@@ -96,8 +109,12 @@ struct DefaultsData {
 impl Modules {
     /// Reads the unpacked document.
     pub fn read(text: &str) -> Result<Self, DocumentError> {
+        Self::read_within(text, TEXTS)
+    }
+
+    fn read_within(text: &str, most: usize) -> Result<Self, DocumentError> {
         let mut modules = Self::default();
-        let mut at = 0;
+        let (mut at, mut left) = (0, most);
         for (number, document) in documents(text).into_iter().enumerate() {
             if number == DOCUMENTS {
                 let why = format!("it has more than {DOCUMENTS} modules");
@@ -105,21 +122,24 @@ impl Modules {
             }
             let wrong = |why: String| DocumentError { document: NAME, why, at };
             if !document.trim().is_empty() {
-                modules.add(document).map_err(wrong)?;
+                left = modules.add(document, left).map_err(wrong)?;
             }
             at += document.len() as u64;
         }
         Ok(modules)
     }
 
-    fn add(&mut self, document: &str) -> Result<(), String> {
-        let kind: Kind = parse(document)?;
+    /// `left` texts may be kept; those that may be kept after this one.
+    fn add(&mut self, document: &str, left: usize) -> Result<usize, String> {
+        let kind: Kind = parse(document, left)?;
         match (kind.document.as_deref(), kind.version) {
             (Some("modulemd"), Some(2)) => {
-                let Modulemd { data } = parse(document)?;
+                let Modulemd { data } = parse(document, left)?;
                 if [&data.name, &data.stream, &data.context].into_iter().any(|name| name.len() > LENGTH) {
                     return Err(format!("a module's name, stream or context is longer than {LENGTH} bytes"));
                 }
+                let texts = data.texts();
+                let left = left.checked_sub(texts).ok_or_else(too_many)?;
                 let requires = data.dependencies.into_iter().flat_map(|dependencies| dependencies.requires);
                 self.builds.push(Build {
                     module: data.name,
@@ -131,20 +151,20 @@ impl Modules {
                     artifacts: data.artifacts.rpms,
                     demodularized: data.demodularized.rpms.into_iter().collect(),
                 });
-                Ok(())
+                Ok(left)
             }
             (Some("modulemd-defaults"), Some(1)) => {
-                let Defaults { data } = parse(document)?;
+                let Defaults { data } = parse(document, left)?;
                 if let Some(stream) = data.stream {
                     self.set_default(data.module, Some(stream));
                 }
-                Ok(())
+                Ok(left)
             }
             (Some(kind @ ("modulemd" | "modulemd-defaults")), version) => {
                 Err(format!("{kind} is of version {}, which is not known here", version.unwrap_or_default()))
             }
             // Translations, obsoletes and what else may come say nothing of what is seen.
-            _ => Ok(()),
+            _ => Ok(left),
         }
     }
 
@@ -186,7 +206,12 @@ fn documents(text: &str) -> Vec<&str> {
     documents
 }
 
-fn parse<'de, T: Deserialize<'de>>(document: &'de str) -> Result<T, String> {
+fn too_many() -> String {
+    format!("its modules need and have more than {TEXTS} streams and packages together")
+}
+
+/// `left` texts may be kept: aliases stand for no more than that.
+fn parse<'de, T: Deserialize<'de>>(document: &'de str, left: usize) -> Result<T, String> {
     // What aliases repeat counts each time; over all documents it is then no more than a few times the whole stream.
     let bytes = 2 * document.len() + (4 << 10);
     let budget = serde_saphyr::budget! {
@@ -198,7 +223,7 @@ fn parse<'de, T: Deserialize<'de>>(document: &'de str) -> Result<T, String> {
     let options = serde_saphyr::options! {
         budget: budget,
         with_snippet: false,
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 10_000 },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: REPLAYED.min(left) },
     };
     serde_saphyr::from_str_with_options(document, options)
         .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())
@@ -234,6 +259,20 @@ mod tests {
         assert_eq!(modules.defaults["m"].as_deref(), Some("1"));
         modules.merge(of("2").unwrap());
         assert_eq!(modules.defaults["m"], None);
+    }
+
+    #[test]
+    fn texts_that_aliases_repeat_count_over_all_documents() {
+        let (texts, aliases) = ("'', ".repeat(50), (1..40).map(|at| format!("k{at}: *l, ")).collect::<String>());
+        let document = format!(
+            "---\ndocument: modulemd\nversion: 2\ndata: {{name: a, stream: b, dependencies: \
+             [{{requires: {{k: &l [{texts}], {aliases}}}}}]}}\n"
+        );
+        // Each keeps 40 lists of 50.
+        let of = |count, most| Modules::read_within(&document.repeat(count), most).map(|modules| modules.builds.len());
+        assert_eq!(of(5, 5 * 40 * 51), Ok(5));
+        let error = of(5, 5 * 40 * 51 - 1).unwrap_err();
+        assert!(error.why.contains("streams and packages together"), "{error}");
     }
 
     #[test]

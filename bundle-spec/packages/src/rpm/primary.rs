@@ -17,6 +17,13 @@ const LOCATION: usize = 4096;
 /// a few bits may say it in the packed index. EL's AppStream has some two million; ten times that leaves room for repositories that keep
 /// every earlier build, and takes 1.2 GB.
 const ENTRIES: u64 = 20_000_000;
+/// The longest name or version, in bytes: a solver keeps some of them for each package that they are about. Paths are the longest real
+/// ones, and the kernel takes no longer ones.
+const NAME: usize = 4096;
+/// The longest name or version of a package, in bytes: both are in the name of a file, which has no more.
+const PACKAGE: usize = 255;
+/// The longest dependency in parentheses, which may name many packages. Real ones have some hundred bytes.
+pub(super) const BOOLEAN: usize = 64 << 10;
 
 /// The packages of an index, in its order. `keep` says which architectures are wanted (`x86_64`, `noarch`): the others are not
 /// held in memory.
@@ -151,6 +158,13 @@ impl Entry {
         }
         let [name, flags, epoch, version, release] = element.attributes(["name", "flags", "epoch", "ver", "rel"])?;
         let name = name.unwrap_or_default();
+        let most = if name.starts_with('(') { BOOLEAN } else { NAME };
+        if name.len() > most || [&epoch, &version, &release].into_iter().flatten().any(|part| part.len() > NAME) {
+            let begin = &name[..name.floor_char_boundary(80)];
+            return Ok(Err(format!(
+                "the dependency {begin:?} has a name of more than {most} bytes, or a version of more than {NAME}"
+            )));
+        }
         let version = match versions(flags.as_deref(), || written(&epoch, &version, &release)) {
             Ok(version) => version,
             Err(why) => return Ok(Err(format!("{name} has {why}"))),
@@ -197,6 +211,10 @@ impl Entry {
         let name = &self.name;
         if name.is_empty() || name.contains(['/', '\t', '\n']) {
             return Err(format!("a package has the name {name:?}"));
+        }
+        if name.len() > PACKAGE || self.version.len() > PACKAGE {
+            let begin = &name[..name.floor_char_boundary(80)];
+            return Err(format!("the package {begin:?} has a name or version of more than {PACKAGE} bytes"));
         }
         if let Some(why) = self.odd {
             return Err(format!("package {name} has {why}"));
@@ -330,6 +348,22 @@ mod tests {
             let error = read(text.as_bytes(), RepoId(0), |_| true).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn names_and_versions_that_no_package_has_are_refused() {
+        let long = "x".repeat(NAME + 1);
+        for (from, to, why) in [
+            ("name=\"netcat\"", format!("name=\"{long}\""), "a name of more than 4096 bytes"),
+            ("ver=\"3\"", format!("ver=\"{long}\""), "a version of more than 4096"),
+            ("<name>socat", format!("<name>{long}"), "a name or version of more than 255 bytes"),
+            ("(a &gt;= 1 if b)", format!("(a or {})", long.repeat(16)), "a name of more than 65536 bytes"),
+        ] {
+            let error = read(TEXT.replacen(from, &to, 1).as_bytes(), RepoId(0), |arch| arch != "i686").unwrap_err();
+            assert!(error.to_string().contains(why) && error.to_string().len() < 400, "{error}");
+        }
+        let wide = TEXT.replacen("(a &gt;= 1 if b)", &format!("(a or {})", long[2..].repeat(8)), 1);
+        assert!(read(wide.as_bytes(), RepoId(0), |arch| arch != "i686").is_ok());
     }
 
     #[test]

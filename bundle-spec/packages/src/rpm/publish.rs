@@ -293,7 +293,7 @@ mod tests {
         };
         let mut read = primary::read(text("primary").as_slice(), RepoId(0), |_| true).unwrap();
         let wanted = ["/usr/share/alpha".into(), "/usr/share/alpha/f".into()].into();
-        filelists::add(&mut read, &filelists::read(text("filelists").as_slice(), &wanted).unwrap());
+        filelists::add(&mut read, &filelists::read(text("filelists").as_slice(), &wanted).unwrap()).unwrap();
         assert_eq!(read, [rpm.package(RepoId(0), "alpha.rpm", 6471, Digest::of(ALPHA)).unwrap()]);
         assert!(!text("other").is_empty());
     }

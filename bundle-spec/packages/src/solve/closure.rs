@@ -23,31 +23,44 @@ pub fn solve(pool: &Pool, roots: &[Root], baseline: &Baseline) -> Result<Closure
 
 fn solve_within(limits: Limits, pool: &Pool, roots: &[Root], baseline: &Baseline) -> Result<Closure, Unsolvable> {
     let universe = Universe::within(limits, pool, baseline);
-    let refused = |reasons| Unsolvable { reasons, needs_files: universe.needs_files() };
+    let answer = match closure_of(&universe, roots) {
+        // Whatever it is: nothing satisfied anything any more.
+        _ if universe.is_spent() => Err(vec![stopped(&universe)]),
+        answer => answer,
+    };
+    answer.map_err(|reasons| Unsolvable { reasons, needs_files: universe.needs_files() })
+}
+
+fn stopped(universe: &Universe<'_>) -> Reason {
+    Reason::TooHard { why: universe.too_many_comparisons() }
+}
+
+/// Right unless all comparisons were used up.
+fn closure_of(universe: &Universe<'_>, roots: &[Root]) -> Result<Closure, Vec<Reason>> {
     let (mut asked, mut unknown) = (Vec::new(), Vec::new());
     for root in roots {
-        match packages_of(&universe, root) {
+        match packages_of(universe, root) {
             Ok(ways) => asked.push(Asked { name: &root.name, words: universe.words(&Universe::wanted_by(root)), ways }),
             Err(reason) => unknown.push(reason),
         }
     }
     if !unknown.is_empty() {
-        return Err(refused(unknown));
+        return Err(unknown);
     }
-    let selection = greedy(&universe, &asked);
+    let selection = greedy(universe, &asked);
     if universe.is_spent() {
-        return Err(refused(vec![Reason::TooHard { why: universe.too_many_comparisons() }]));
+        return Err(vec![stopped(universe)]);
     }
     if let Some(selection) = selection {
-        return Ok(closure(&universe, &selection, &asked));
+        return Ok(closure(universe, &selection, &asked));
     }
-    let found = sat::search(&universe, &asked).map_err(refused)?;
-    let selection = without_idle(&universe, &found, &asked);
-    if !verify(&universe, &selection, &asked).is_empty() {
+    let found = sat::search(universe, &asked)?;
+    let selection = without_idle(universe, &found, &asked);
+    if !verify(universe, &selection, &asked).is_empty() {
         let why = "the solution that was found is not valid; please report it".into();
-        return Err(refused(vec![Reason::TooHard { why }]));
+        return Err(vec![Reason::TooHard { why }]);
     }
-    Ok(closure(&universe, &selection, &asked))
+    Ok(closure(universe, &selection, &asked))
 }
 
 fn greedy<'u>(universe: &'u Universe<'u>, asked: &[Asked<'_>]) -> Option<Selection<'u>> {
@@ -80,7 +93,7 @@ fn packages_of(universe: &Universe<'_>, root: &Root) -> Result<Vec<PackageId>, R
         if universe.family() == Family::Rpm {
             let of_it = |one: &Constraint| {
                 // The other names need no look at each version.
-                *one.name == *root.name && {
+                *one.name == *root.name && !universe.is_spent() && {
                     universe.spend(named.len());
                     let mut versions = named.iter().map(|other| universe.package(*other));
                     versions.any(|other| by_name(universe.family(), other, one))
@@ -88,7 +101,7 @@ fn packages_of(universe: &Universe<'_>, root: &Root) -> Result<Vec<PackageId>, R
             };
             for id in universe.pool.obsoleting().iter().copied().filter(|id| universe.may_be_chosen(*id)) {
                 if universe.is_spent() {
-                    return Err(Reason::TooHard { why: universe.too_many_comparisons() });
+                    return Err(stopped(universe));
                 }
                 if universe.relations(id).is_some_and(|relations| relations.obsoletes.iter().any(of_it)) {
                     found.push(id);
@@ -209,6 +222,25 @@ mod tests {
     }
 
     #[test]
+    fn what_one_package_has_a_million_times_is_given_up_within_it() {
+        let many = |kind: Kind, name: &str| vec![(kind, name.to_owned()); 200_000];
+        let provider = |count: usize| package("x", &vec!["a".to_owned(); count], &[]);
+        let conflicts = vec![package("root", &[], &many(Kind::Conflicts, "a")), provider(200_000)];
+        let version = |at: usize| Package { version: at.to_string().into(), ..package("k", &[], &[]) };
+        let mut obsoletes: Vec<Package> = (0..20_000).map(version).collect();
+        obsoletes.push(package("root", &[], &many(Kind::Obsoletes, "k")));
+        // A choice between two is looked at once for each need.
+        let names: Vec<String> = (0..20_000).map(|at| format!("n{at}")).collect();
+        let needs: Vec<(Kind, String)> = names.iter().map(|name| (Kind::Requires, name.clone())).collect();
+        let choices = vec![package("root", &[], &needs), package("x", &names, &[]), package("y", &names, &[])];
+        let few = Limits { comparisons: 1_000_000, ..Limits::default() };
+        for packages in [conflicts, obsoletes, choices] {
+            let message = answer(few, packages, "root").unwrap_err();
+            assert!(message.starts_with("the search was stopped: packages were compared 1000000 times"), "{message}");
+        }
+    }
+
+    #[test]
     fn a_search_that_would_not_end_is_given_up_by_name() {
         // Of fourteen each needs one of thirteen places, which it can share with nobody: a proof of that is as long as their ways.
         let (many, places) = (14, 13);
@@ -228,5 +260,36 @@ mod tests {
         let told = answer(Limits { decisions: 5_000, ..Limits::default() }, all, "all").unwrap_err();
         assert!(told.starts_with("the search was stopped: 5000 decisions gave neither"), "{told}");
         assert!(told.contains("for all;"), "{told}");
+    }
+
+    #[test]
+    fn one_relation_that_everybody_satisfies_is_kept_once_and_sets_without_end_are_given_up_by_name() {
+        // Greed finds nothing: a root that also needs what is nowhere.
+        let of = |relations: usize, providers: usize| {
+            let provides: Vec<String> = (0..relations).map(|at| format!("v{at}")).collect();
+            let needs = provides.iter().cloned().chain(std::iter::once("nothing".to_owned()));
+            let needs: Vec<_> = needs.map(|name| (Kind::Requires, name)).collect();
+            let others = (0..providers).map(|at| package(&format!("p{at}"), &provides, &[]));
+            std::iter::once(package("root", &[], &needs)).chain(others).collect::<Vec<_>>()
+        };
+        let message = answer(Limits::default(), of(5, 20), "root").unwrap_err();
+        assert!(message.contains("needs nothing"), "{message}");
+        let few = Limits { sets: 1_000, ..Limits::default() };
+        let message = answer(few, of(100, 20), "root").unwrap_err();
+        assert!(message.contains("for root more than 1000 packages came into question"), "{message}");
+    }
+
+    #[test]
+    fn a_long_relation_is_no_long_reason_of_each_package_that_it_brings() {
+        let names: Vec<String> = (0..50).map(|at| format!("{}{at}", "n".repeat(100))).collect();
+        let whole = format!("({})", names.join(" and "));
+        let mut all: Vec<Package> = names.iter().map(|name| package(name, &[], &[])).collect();
+        all.push(package("root", &[], &[(Kind::Requires, whole.clone())]));
+        let repo = Repo { id: "el9".to_owned(), base: "https://mirror.test".to_owned(), priority: 0 };
+        let pool = Pool::new(Family::Rpm, "x86_64", vec![repo], all);
+        let closure = solve(&pool, &[Root::named("root")], &Baseline::empty()).unwrap();
+        let longest = closure.packages.iter().map(|chosen| format!("{:?}", chosen.because).len()).max();
+        assert_eq!(closure.packages.len(), 51);
+        assert!(whole.len() > 5_000 && longest < Some(1_500), "{longest:?}");
     }
 }

@@ -8,8 +8,8 @@ use resolvo::SolvableId;
 use resolvo::conflict::{ConflictCause, ConflictEdge, ConflictGraph, ConflictNode};
 
 use super::Reason;
-use super::sat_model::{About, Model};
-use crate::model::Constraint;
+use super::kept::About;
+use super::sat_model::Model;
 
 /// The most sentences in an explanation.
 const REPORTED: usize = 16;
@@ -39,7 +39,7 @@ pub(super) fn sentences(model: &Model<'_>, conflict: &ConflictGraph<SolvableId>)
                 }
                 (ConflictEdge::Requires(wanted), _, by) => reasons.push(missing(model, *wanted, by)),
                 (ConflictEdge::Conflict(ConflictCause::Constrains(set)), ConflictNode::Solvable(target), Some(by)) => {
-                    let says = says(model.set_text(*set).words);
+                    let says = says(&model.set_text(*set).words);
                     let (by, with) = (model.owner(by), model.owner(target));
                     reasons.push(Reason::Conflicts {
                         by: model.universe.shown(by),
@@ -69,7 +69,7 @@ pub(super) fn sentences(model: &Model<'_>, conflict: &ConflictGraph<SolvableId>)
             from.dedup();
             reasons.push(Reason::Needs {
                 by: model.universe.shown(model.owner(by)),
-                wants: model.text(wanted).words,
+                wants: (&*model.text(wanted).words).into(),
                 from,
             });
         }
@@ -80,9 +80,9 @@ pub(super) fn sentences(model: &Model<'_>, conflict: &ConflictGraph<SolvableId>)
 }
 
 /// What a boolean dependency rules out is reported as the dependency.
-fn says(words: Box<str>) -> Box<str> {
+fn says(words: &str) -> Box<str> {
     if words.starts_with("conflicts with ") || words.starts_with("obsoletes ") {
-        words
+        words.into()
     } else {
         format!("needs {words}").into()
     }
@@ -90,27 +90,29 @@ fn says(words: Box<str>) -> Box<str> {
 
 fn missing(model: &Model<'_>, wanted: resolvo::Requirement, by: Option<SolvableId>) -> Reason {
     let text = model.text(wanted);
+    let words = || Box::<str>::from(&*text.words);
     let (universe, pool) = (model.universe, model.universe.pool);
     let by = by.map(|by| universe.shown(model.owner(by)));
     let name = match (&text.about, &by) {
         (About::Unfit(why), Some(by)) => {
-            let says = says(text.words);
+            let says = says(&text.words);
             return Reason::Unsolved { by: by.clone(), says, why: why.to_string().into() };
         }
         (About::One(one), Some(by)) => {
             if let Some((has, is)) = universe.of_wrong_arch(one) {
-                return Reason::WrongArch { by: by.clone(), wants: text.words, has, is };
+                return Reason::WrongArch { by: by.clone(), wants: words(), has, is };
             }
             Some(&one.name)
         }
-        (About::One(Constraint { name, .. }) | About::Name(name), _) => Some(name),
+        (About::One(one), _) => Some(&one.name),
+        (About::Name(name), _) => Some(name),
         (About::Several | About::Unfit(_), _) => None,
     };
     let versions: Vec<Box<str>> =
         name.map(|name| pool.named(name).map(|id| pool.package(id).version.clone()).collect()).unwrap_or_default();
     match by {
-        Some(by) => Reason::Missing { by, wants: text.words, versions },
-        None => Reason::UnknownRoot { wants: text.words, versions, near: Vec::new() },
+        Some(by) => Reason::Missing { by, wants: words(), versions },
+        None => Reason::UnknownRoot { wants: words(), versions, near: Vec::new() },
     }
 }
 

@@ -11,6 +11,7 @@ mod depth;
 mod explain;
 mod forced;
 mod formula;
+mod kept;
 mod limits;
 mod node_plan;
 mod order;

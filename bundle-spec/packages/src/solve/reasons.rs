@@ -33,7 +33,7 @@ pub(super) fn reasons(
         }
     }
     follow(universe, selection, &mut found, &mut queue);
-    for new in selection.new_members() {
+    for new in selection.new_members().into_iter().take_while(|_| !universe.is_spent()) {
         if found.contains_key(&new) {
             continue;
         }

@@ -6,9 +6,9 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt::Display;
-use std::hash::Hash;
+use std::rc::Rc;
 
 use resolvo::{
     Candidates, Condition, ConditionId, Dependencies, DependencyProvider, HintDependenciesAvailable, Interner,
@@ -16,42 +16,12 @@ use resolvo::{
     VersionSetUnionId,
 };
 
-use super::formula::{self, Clause, Unfit};
+use super::formula::{self, Clause};
+use super::kept::{About, ByName, Interned, Text, TextId};
 use super::selection::Selection;
 use super::universe::Universe;
 use super::{PackageId, satisfy};
-use crate::model::{Constraint, Requirement};
-
-/// A relation as messages show it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Text {
-    /// `libwrap0 (>= 7.6)`; of what a package cannot stand `conflicts with exim4`.
-    pub(super) words: Box<str>,
-    pub(super) about: About,
-}
-
-/// What a relation is about.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum About {
-    /// One name.
-    Name(Box<str>),
-    /// One name, and what is asked of it.
-    One(Constraint),
-    /// Several names.
-    Several,
-    /// Nothing that the solver is given.
-    Unfit(Unfit),
-}
-
-impl Text {
-    pub(super) const fn of(words: Box<str>, about: About) -> Self {
-        Self { words, about }
-    }
-
-    fn unfit(self, why: Unfit) -> Self {
-        Self { about: About::Unfit(why), ..self }
-    }
-}
+use crate::model::Requirement;
 
 /// Of which one version may be there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,57 +33,18 @@ enum Name<'u> {
     Clause(u32),
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(PartialEq, Eq, Hash)]
 struct Set {
     name: NameId,
     /// Sorted.
     versions: Vec<SolvableId>,
-    text: Text,
+    text: TextId,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(PartialEq, Eq, Hash)]
 struct Union {
     sets: Vec<VersionSetId>,
-    text: Text,
-}
-
-/// Values by the order in which they came.
-struct Interned<T> {
-    values: Vec<T>,
-    ids: HashMap<T, u32>,
-}
-
-impl<T> Default for Interned<T> {
-    fn default() -> Self {
-        Self { values: Vec::new(), ids: HashMap::new() }
-    }
-}
-
-impl<T: Clone + Eq + Hash> Interned<T> {
-    #[expect(clippy::cast_possible_truncation, reason = "fewer than packages times relations that were looked at")]
-    fn id(&mut self, value: T) -> u32 {
-        *self.ids.entry(value).or_insert_with_key(|value| {
-            self.values.push(value.clone());
-            (self.values.len() - 1) as u32
-        })
-    }
-}
-
-/// Versions of each name, in the order in which the names came.
-#[derive(Default)]
-struct ByName {
-    versions: Vec<(NameId, Vec<SolvableId>)>,
-    places: HashMap<NameId, usize>,
-}
-
-impl ByName {
-    fn push(&mut self, name: NameId, version: SolvableId) {
-        let at = *self.places.entry(name).or_insert(self.versions.len());
-        match self.versions.get_mut(at) {
-            Some((_, versions)) => versions.push(version),
-            None => self.versions.push((name, vec![version])),
-        }
-    }
+    text: TextId,
 }
 
 /// A way to make a clause true.
@@ -128,6 +59,7 @@ pub(super) struct Model<'u> {
     /// What is wrong with what is installed is left alone.
     before: Selection<'u>,
     names: RefCell<Interned<Name<'u>>>,
+    texts: RefCell<Interned<Text>>,
     sets: RefCell<Interned<Set>>,
     unions: RefCell<Interned<Union>>,
     ways: RefCell<Vec<Way>>,
@@ -135,6 +67,8 @@ pub(super) struct Model<'u> {
     clauses: RefCell<Vec<(usize, usize)>>,
     /// Of its limit.
     left: Cell<u32>,
+    /// Sets and versions of its limit.
+    sets_left: Cell<u64>,
 }
 
 impl<'u> Model<'u> {
@@ -143,12 +77,36 @@ impl<'u> Model<'u> {
             universe,
             before: Selection::new(universe),
             names: RefCell::default(),
+            texts: RefCell::default(),
             sets: RefCell::default(),
             unions: RefCell::default(),
             ways: RefCell::default(),
             clauses: RefCell::default(),
             left: Cell::new(universe.limits.decisions),
+            sets_left: Cell::new(universe.limits.sets),
         }
+    }
+
+    /// Whether it keeps no more: what resolvo makes of it is no answer.
+    pub(super) fn is_full(&self) -> bool {
+        self.sets_left.get() == 0
+    }
+
+    /// Whether the search ends before it asks again.
+    fn is_stopped(&self) -> bool {
+        self.is_full() || self.universe.is_spent()
+    }
+
+    fn keep(&self, sets: usize) {
+        self.sets_left.set(self.sets_left.get().saturating_sub(sets as u64));
+    }
+
+    pub(super) fn text_id(&self, text: Text) -> TextId {
+        TextId(self.texts.borrow_mut().id(text).0)
+    }
+
+    fn text_of(&self, id: TextId) -> Rc<Text> {
+        Rc::clone(&self.texts.borrow().values[id.0 as usize])
     }
 
     /// The package of a solvable; none of a way to make a clause true.
@@ -162,19 +120,19 @@ impl<'u> Model<'u> {
         self.package(id).unwrap_or_else(|| self.ways.borrow()[id.into_raw() as usize - self.universe.len()].of)
     }
 
-    pub(super) fn set_text(&self, id: VersionSetId) -> Text {
-        self.sets.borrow().values[id.0 as usize].text.clone()
+    pub(super) fn set_text(&self, id: VersionSetId) -> Rc<Text> {
+        self.text_of(self.sets.borrow().values[id.0 as usize].text)
     }
 
-    pub(super) fn text(&self, wanted: Wanted) -> Text {
+    pub(super) fn text(&self, wanted: Wanted) -> Rc<Text> {
         match wanted {
             Wanted::Single(set) => self.set_text(set),
-            Wanted::Union(union) => self.unions.borrow().values[union.0 as usize].text.clone(),
+            Wanted::Union(union) => self.text_of(self.unions.borrow().values[union.0 as usize].text),
         }
     }
 
     fn name(&self, name: Name<'u>) -> NameId {
-        NameId::from_raw(self.names.borrow_mut().id(name))
+        NameId::from_raw(self.names.borrow_mut().id(name).0)
     }
 
     pub(super) fn name_of(&self, id: PackageId) -> NameId {
@@ -187,7 +145,7 @@ impl<'u> Model<'u> {
     }
 
     pub(super) fn versions(&self, name: NameId) -> Vec<SolvableId> {
-        let name = self.names.borrow().values[name.into_raw() as usize];
+        let name = *self.names.borrow().values[name.into_raw() as usize];
         match name {
             Name::Package(name) => {
                 self.universe.versions(name).into_iter().map(|id| SolvableId::from_raw(id.0)).collect()
@@ -205,13 +163,21 @@ impl<'u> Model<'u> {
         SolvableId::from_raw((self.universe.len() + at) as u32)
     }
 
-    pub(super) fn set(&self, name: NameId, mut versions: Vec<SolvableId>, text: &Text) -> VersionSetId {
+    pub(super) fn set(&self, name: NameId, mut versions: Vec<SolvableId>, text: TextId) -> VersionSetId {
+        self.keep(1);
+        // Nobody asks for more: any of those that are there will do until the search is stopped.
+        if self.is_full() && !self.sets.borrow().values.is_empty() {
+            return VersionSetId(0);
+        }
         versions.sort_unstable();
-        VersionSetId(self.sets.borrow_mut().id(Set { name, versions, text: text.clone() }))
+        let count = versions.len();
+        let (id, is_new) = self.sets.borrow_mut().id(Set { name, versions, text });
+        self.keep(if is_new { count } else { 0 });
+        VersionSetId(id)
     }
 
     /// Some version of some name of these, in their order.
-    pub(super) fn one_of(&self, packages: &[PackageId], text: &Text) -> Wanted {
+    pub(super) fn one_of(&self, packages: &[PackageId], text: TextId) -> Wanted {
         let mut by_name = ByName::default();
         for id in packages.iter().copied().filter(|id| self.universe.may_be_chosen(*id)) {
             by_name.push(self.name_of(id), SolvableId::from_raw(id.0));
@@ -223,8 +189,8 @@ impl<'u> Model<'u> {
             (1, Some(only)) => Wanted::Single(only),
             (_, Some(last)) => {
                 sets.push(last);
-                let union = Union { sets, text: text.clone() };
-                Wanted::Union(VersionSetUnionId(self.unions.borrow_mut().id(union)))
+                let union = Union { sets, text };
+                Wanted::Union(VersionSetUnionId(self.unions.borrow_mut().id(union).0))
             }
             // A name that nothing has.
             (_, None) => Wanted::Single(self.set(self.name(Name::Package("")), Vec::new(), text)),
@@ -232,7 +198,7 @@ impl<'u> Model<'u> {
     }
 
     /// None of these beside `owner`.
-    fn none_of(&self, owner: PackageId, packages: &[PackageId], text: &Text) -> Vec<VersionSetId> {
+    fn none_of(&self, owner: PackageId, packages: &[PackageId], text: TextId) -> Vec<VersionSetId> {
         let (mut by_name, own) = (ByName::default(), self.name_of(owner));
         // Versions of one name exclude each other anyway.
         for (id, name) in packages.iter().map(|id| (*id, self.name_of(*id))).filter(|(_, name)| *name != own) {
@@ -245,7 +211,7 @@ impl<'u> Model<'u> {
             versions.retain(|id| !not.contains(id));
             self.set(name, versions, text)
         };
-        by_name.into_iter().map(allowed).collect()
+        by_name.into_iter().take_while(|_| !self.is_full()).map(allowed).collect()
     }
 
     fn dependencies(&self, id: PackageId) -> KnownDependencies {
@@ -254,17 +220,17 @@ impl<'u> Model<'u> {
         let Some(relations) = universe.relations(id) else { return known };
         let installed = universe.is_installed(id);
         let lacked = if installed { self.before.lacks(id) } else { Vec::new() };
-        for (at, need) in relations.requires.iter().enumerate() {
+        for (at, need) in relations.requires.iter().enumerate().take_while(|_| !self.is_stopped()) {
             if lacked.contains(&at) {
                 continue;
             }
             let text = Text::of(universe.words(need), about(need));
             match formula::holds(universe, need) {
-                Ok(clauses) => clauses.iter().for_each(|clause| self.clause(id, clause, &text, &mut known)),
-                Err(why) => known.requirements.push(self.one_of(&[], &text.unfit(why)).into()),
+                Ok(clauses) => self.clauses(id, &clauses, text, &mut known),
+                Err(why) => known.requirements.push(self.one_of(&[], self.text_id(text.unfit(why))).into()),
             }
         }
-        for conflict in &relations.conflicts {
+        for conflict in relations.conflicts.iter().take_while(|_| !self.is_stopped()) {
             // What is beside it already may stay, and nothing else of that kind may come.
             let beside = installed && self.before.holds_but_for(conflict, id);
             if beside && !matches!(conflict, Requirement::One(_)) {
@@ -278,24 +244,34 @@ impl<'u> Model<'u> {
                         let sets = clauses.iter_mut().flat_map(|clause| &mut clause.when);
                         sets.for_each(|set| set.retain(|other| !self.before.contains(*other)));
                     }
-                    clauses.iter().for_each(|clause| self.clause(id, clause, &text, &mut known));
+                    self.clauses(id, &clauses, text, &mut known);
                 }
-                Err(why) => known.requirements.push(self.one_of(&[], &text.unfit(why)).into()),
+                Err(why) => known.requirements.push(self.one_of(&[], self.text_id(text.unfit(why))).into()),
             }
         }
-        for obsolete in &relations.obsoletes {
+        for obsolete in relations.obsoletes.iter().take_while(|_| !self.is_stopped()) {
             let all = universe.pool.named(&obsolete.name).chain(universe.installed_as(&obsolete.name));
-            let fits = |other: &PackageId| satisfy::by_name(universe.family(), universe.package(*other), obsolete);
+            let fits = |other: &PackageId| {
+                universe.spend(1);
+                satisfy::by_name(universe.family(), universe.package(*other), obsolete)
+            };
             let all: Vec<PackageId> =
                 all.filter(fits).filter(|other| !(installed && self.before.contains(*other))).collect();
             let words = format!("obsoletes {}", super::words::constraint(universe.family(), obsolete)).into();
             let text = Text::of(words, About::Name(obsolete.name.clone()));
-            known.constrains.extend(self.none_of(id, &all, &text));
+            known.constrains.extend(self.none_of(id, &all, self.text_id(text)));
         }
         known
     }
 
-    fn clause(&self, owner: PackageId, clause: &Clause, text: &Text, known: &mut KnownDependencies) {
+    fn clauses(&self, owner: PackageId, clauses: &[Clause], text: Text, known: &mut KnownDependencies) {
+        let text = self.text_id(text);
+        for clause in clauses.iter().take_while(|_| !self.is_full()) {
+            self.clause(owner, clause, text, known);
+        }
+    }
+
+    fn clause(&self, owner: PackageId, clause: &Clause, text: TextId, known: &mut KnownDependencies) {
         // A condition that the owner brings about itself is no condition.
         let when: Vec<&[PackageId]> =
             clause.when.iter().map(Vec::as_slice).filter(|set| !set.contains(&owner)).collect();
@@ -318,7 +294,7 @@ impl<'u> Model<'u> {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "fewer than packages times relations that were looked at")]
-    fn choice(&self, owner: PackageId, ways: Vec<KnownDependencies>, text: &Text) -> VersionSetId {
+    fn choice(&self, owner: PackageId, ways: Vec<KnownDependencies>, text: TextId) -> VersionSetId {
         let start = self.ways.borrow().len();
         self.ways.borrow_mut().extend(ways.into_iter().map(|dependencies| Way { of: owner, dependencies }));
         let end = self.ways.borrow().len();
@@ -330,7 +306,7 @@ impl<'u> Model<'u> {
 
 fn about(wanted: &Requirement) -> About {
     match wanted {
-        Requirement::One(one) => About::One(one.clone()),
+        Requirement::One(one) => About::One(Rc::new(one.clone())),
         _ => About::Several,
     }
 }
@@ -344,7 +320,7 @@ impl Interner for Model<'_> {
     }
 
     fn display_name(&self, name: NameId) -> impl Display + '_ {
-        match self.names.borrow().values[name.into_raw() as usize] {
+        match *self.names.borrow().values[name.into_raw() as usize] {
             Name::Package(name) => name.to_owned(),
             Name::Beside(id) => self.universe.shown(id).into(),
             Name::Clause(at) => format!("clause {at}"),
@@ -352,7 +328,7 @@ impl Interner for Model<'_> {
     }
 
     fn display_version_set(&self, version_set: VersionSetId) -> impl Display + '_ {
-        self.set_text(version_set).words
+        self.set_text(version_set).words.to_string()
     }
 
     fn display_string(&self, _: StringId) -> impl Display + '_ {
@@ -387,7 +363,7 @@ impl DependencyProvider for Model<'_> {
         let left = self.left.get().saturating_sub(1);
         self.left.set(left);
         let stop: Box<dyn Any> = Box::new(());
-        (left == 0 || self.universe.is_spent()).then_some(stop)
+        (left == 0 || self.universe.is_spent() || self.is_full()).then_some(stop)
     }
 
     async fn filter_candidates(

@@ -163,7 +163,8 @@ impl<'u> Selection<'u> {
     }
 
     /// The first member that this package could not be with: it has its slot (and is no older installed version of it), one of
-    /// them cannot stand the other, or makes it obsolete.
+    /// them cannot stand the other, or makes it obsolete. Itself where that is about more than one name, and where all comparisons are
+    /// used up: nothing more is added then.
     pub(super) fn stands_against(&self, id: PackageId) -> Option<PackageId> {
         let universe = self.universe;
         let old = self.slots.get(&universe.slot(id)).copied();
@@ -176,6 +177,9 @@ impl<'u> Selection<'u> {
         let counts = |other: &PackageId| *other != id && Some(*other) != old && self.contains(*other);
         let relations = universe.relations(id)?;
         for conflict in &relations.conflicts {
+            if universe.is_spent() {
+                return Some(id);
+            }
             let found = match conflict {
                 Requirement::One(one) => universe.satisfying(one).into_iter().find(counts),
                 other if self.holds_without(other, Some(id)) => Some(id),
@@ -187,6 +191,10 @@ impl<'u> Selection<'u> {
         }
         let (family, package) = (universe.family(), universe.package(id));
         for obsolete in &relations.obsoletes {
+            universe.spend(1);
+            if universe.is_spent() {
+                return Some(id);
+            }
             let mut all = universe.pool.named(&obsolete.name).chain(universe.installed_as(&obsolete.name));
             // What is installed and made obsolete would have to be removed, and nothing is.
             let gone = all.find(|other| {
@@ -197,9 +205,14 @@ impl<'u> Selection<'u> {
                 return gone;
             }
         }
+        // Less than comparisons: a kernel provides thousands of symbols.
+        universe.spend((package.provides.len() + package.files.len()) / 16);
         let names =
             std::iter::once(&package.name).chain(package.provides.iter().map(|one| &one.name)).chain(&package.files);
         for name in names {
+            if universe.is_spent() {
+                return Some(id);
+            }
             let of_members = self.against.get(name).into_iter().flatten();
             let mut hit = of_members.filter(|(by, wanted)| counts(by) && universe.satisfies(id, wanted));
             if let Some((by, _)) = hit.next() {

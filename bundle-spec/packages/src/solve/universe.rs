@@ -32,8 +32,9 @@ pub(super) struct Universe<'a> {
 }
 
 impl<'a> Universe<'a> {
+    /// For questions about packages that are chosen or installed already: few, and the answer must be right.
     pub(super) fn new(pool: &'a Pool, baseline: &'a Baseline) -> Self {
-        Self::within(Limits::default(), pool, baseline)
+        Self::within(Limits { comparisons: u64::MAX, ..Limits::default() }, pool, baseline)
     }
 
     pub(super) fn within(limits: Limits, pool: &'a Pool, baseline: &'a Baseline) -> Self {
@@ -72,7 +73,8 @@ impl<'a> Universe<'a> {
         self.left.set(self.left.get().saturating_sub(steps as u64));
     }
 
-    /// Whether all comparisons of a solve are used up: what came so far is no answer.
+    /// Whether all comparisons of a solve are used up: what came so far is no answer. From then on nothing satisfies anything, so that
+    /// what is left of a long list costs nothing.
     pub(super) fn is_spent(&self) -> bool {
         self.left.get() == 0
     }
@@ -164,15 +166,22 @@ impl<'a> Universe<'a> {
 
     /// The versions of a name that may be there, the better one first; what is installed before all.
     pub(super) fn versions(&self, name: &str) -> Vec<PackageId> {
-        let of_pool = self.pool.named(name).filter(|id| self.may_be_chosen(*id));
+        let of_pool = self.pool.named(name).filter(|id| {
+            self.spend(1);
+            self.may_be_chosen(*id)
+        });
         self.installed_as(name).into_iter().chain(of_pool).collect()
     }
 
     /// The one version of a name that is taken where nothing speaks against it, or to which what is installed would be upgraded.
     pub(super) fn is_candidate(&self, id: PackageId) -> bool {
+        let may_be = |other: &PackageId| {
+            self.spend(1);
+            self.is_spent() || self.may_be_chosen(*other)
+        };
         !self.is_installed(id)
             && self.may_be_chosen(id)
-            && self.pool.named(&self.package(id).name).find(|other| self.may_be_chosen(*other)) == Some(id)
+            && self.pool.named(&self.package(id).name).find(may_be) == Some(id)
     }
 
     /// What a package needs and cannot stand; none where it cannot be read.
@@ -201,7 +210,7 @@ impl<'a> Universe<'a> {
     pub(super) fn satisfies(&self, id: PackageId, wanted: &Constraint) -> bool {
         let (family, package) = (self.family(), self.package(id));
         self.spend(1);
-        if !by_arch(family, self.pool.arch(), package, wanted) {
+        if self.is_spent() || !by_arch(family, self.pool.arch(), package, wanted) {
             return false;
         }
         if by_name(family, package, wanted) {
@@ -230,6 +239,11 @@ impl<'a> Universe<'a> {
     /// All that satisfy it, whether they may be chosen or not, the preferred first: with apt by their own name,
     /// then by priority and name; with libsolv by name.
     pub(super) fn satisfying(&self, wanted: &Constraint) -> Vec<PackageId> {
+        // A name that nothing has is looked up all the same.
+        self.spend(1);
+        if self.is_spent() {
+            return Vec::new();
+        }
         let name = &*wanted.name;
         let fits = |id: &PackageId| self.satisfies(*id, wanted);
         let mut all: Vec<PackageId> = self.pool.named(name).filter(fits).collect();
@@ -250,11 +264,12 @@ impl<'a> Universe<'a> {
             all.dedup();
             return all;
         }
-        let named = all[..by_name].to_vec();
+        let mut named = all[..by_name].to_vec();
+        named.sort_unstable();
         let mut others = all.split_off(by_name);
         others.sort_unstable();
         others.dedup();
-        others.retain(|id| !named.contains(id));
+        others.retain(|id| named.binary_search(id).is_err());
         others.sort_by_key(|id| (!self.package(*id).essential, self.package(*id).priority));
         all.extend(others);
         all

@@ -19,7 +19,7 @@ pub(super) enum Violation {
     Against(PackageId, PackageId),
 }
 
-/// All that is wrong, and was not wrong already with what is installed.
+/// All that is wrong, and was not wrong already with what is installed; no answer where all comparisons are used up.
 pub(super) fn verify(universe: &Universe<'_>, selection: &Selection<'_>, asked: &[Asked<'_>]) -> Vec<Violation> {
     let before: HashSet<Violation> = wrong(universe, &Selection::new(universe)).into_iter().collect();
     let mut found: Vec<Violation> =
@@ -33,6 +33,9 @@ fn wrong(universe: &Universe<'_>, selection: &Selection<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut slots = HashSet::new();
     for id in selection.members() {
+        if universe.is_spent() {
+            break;
+        }
         found.extend(selection.lacks(id).into_iter().map(|at| Violation::Lacks(id, at)));
         if !slots.insert(universe.slot(id)) {
             found.push(Violation::Against(id, id));
@@ -49,9 +52,10 @@ fn wrong(universe: &Universe<'_>, selection: &Selection<'_>) -> Vec<Violation> {
                 _ => {}
             }
         }
-        for obsolete in &relations.obsoletes {
+        for obsolete in relations.obsoletes.iter().take_while(|_| !universe.is_spent()) {
+            universe.spend(1);
             let all = universe.pool.named(&obsolete.name).chain(universe.installed_as(&obsolete.name));
-            let gone = all.filter(others);
+            let gone = all.inspect(|_| universe.spend(1)).filter(others);
             let gone = gone.filter(|other| satisfy::by_name(universe.family(), universe.package(*other), obsolete));
             found.extend(gone.map(|other| Violation::Against(id, other)));
         }

@@ -1,6 +1,9 @@
 //! `spec.bundle.imageSignatures`, with its keys and trusted roots read.
 
-use kubexm_spec::cluster::{self, Acceptance, ImageSignatureRule, MaterialFile, SignedAs, SignerIdentity};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kubexm_spec::cluster::{Acceptance, ImageSignatureRule, MaterialFile, RuleIndex, SignedAs, SignerIdentity};
 
 use super::key::ImageKey;
 use super::trusted_root::TrustedRoot;
@@ -9,6 +12,7 @@ use super::trusted_root::TrustedRoot;
 #[derive(Clone, Debug)]
 pub struct ImagePolicy {
     rules: Vec<ImageSignatureRule>,
+    index: RuleIndex,
     /// In the order of the rules.
     signers: Vec<Signers>,
 }
@@ -19,7 +23,8 @@ pub(super) struct Signers {
     /// With their files.
     pub keys: Vec<(String, ImageKey)>,
     pub identities: Vec<SignerIdentity>,
-    pub root: Option<TrustedRoot>,
+    /// One for all rules that name its file.
+    pub root: Option<Arc<TrustedRoot>>,
     pub accepts_any: bool,
     /// Whether a signature may name another repository.
     pub signed_as_any: bool,
@@ -48,8 +53,10 @@ impl ImagePolicy {
         if rules.is_empty() {
             return Ok(None);
         }
-        let signers = rules.iter().enumerate().map(|(at, rule)| signers(at, rule, text)).collect::<Result<_, _>>()?;
-        Ok(Some(Self { rules: rules.to_vec(), signers }))
+        let mut roots = Roots::new();
+        let signers =
+            rules.iter().enumerate().map(|(at, rule)| signers(at, rule, text, &mut roots)).collect::<Result<_, _>>()?;
+        Ok(Some(Self { rules: rules.to_vec(), index: RuleIndex::of(rules), signers }))
     }
 
     /// Whether what is attached to an image is read at all.
@@ -59,16 +66,19 @@ impl ImagePolicy {
 
     /// The signers of the rule that decides about an image, and the name in it that matches.
     pub(super) fn rule_for(&self, reference: &str) -> Option<(&Signers, &str)> {
-        let (rule, name) = cluster::rule_for(&self.rules, reference)?;
-        let at = self.rules.iter().position(|one| std::ptr::eq(one, rule))?;
-        Some((self.signers.get(at)?, name))
+        let (at, name) = self.index.find(reference)?;
+        Some((self.signers.get(at)?, self.rules.get(at)?.repositories.get(name)?))
     }
 }
+
+/// Trusted roots by the name of their file: a thousand rules may name one.
+type Roots = BTreeMap<String, Arc<TrustedRoot>>;
 
 fn signers(
     at: usize,
     rule: &ImageSignatureRule,
     text: &dyn Fn(&MaterialFile) -> Result<String, String>,
+    roots: &mut Roots,
 ) -> Result<Signers, BadPolicy> {
     let bad = |key: String, file: &MaterialFile, problem: String| BadPolicy {
         field: format!("spec.bundle.imageSignatures[{at}].{key}"),
@@ -79,9 +89,14 @@ fn signers(
         let key = text(file).and_then(|text| ImageKey::from_pem(&text));
         Ok((file.name.clone(), key.map_err(|problem| bad(format!("keys[{number}]"), file, problem))?))
     });
-    let root = rule.trusted_root.as_ref().map(|file| {
+    let root = rule.trusted_root.as_ref().map(|file| -> Result<Arc<TrustedRoot>, BadPolicy> {
+        if let Some(known) = roots.get(&file.name) {
+            return Ok(Arc::clone(known));
+        }
         let root = text(file).and_then(|text| TrustedRoot::parse(text.as_bytes()));
-        root.map_err(|problem| bad("trustedRoot".to_owned(), file, problem))
+        let root = Arc::new(root.map_err(|problem| bad("trustedRoot".to_owned(), file, problem))?);
+        roots.insert(file.name.clone(), Arc::clone(&root));
+        Ok(root)
     });
     Ok(Signers {
         keys: keys.collect::<Result<_, _>>()?,

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::field::{HostName, OfEachFamily, OneOrTwo, OptionalPair, Port, Subdomain, User, section};
 use super::parse::hosts::{Annotations, Labels};
-use super::parse::login::AnyJump;
+use super::parse::login::Jumps;
 use super::taint::{Taint, Taints};
 use crate::Arch;
 use crate::keywords::keywords;
@@ -58,7 +58,7 @@ section! {
         #[yaml("sudoPasswordFrom")]
         pub sudo_password: Option<SecretSource>,
         /// Hosts on the way there, the nearest first; user@host:port is short for one
-        #[yaml("via" as Vec<AnyJump>)]
+        #[yaml("via" as Jumps)]
         pub via: Vec<Jump>,
         /// Its architecture; found out when left out
         #[serde(skip_serializing_if = "Option::is_none")]

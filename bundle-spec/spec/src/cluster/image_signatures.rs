@@ -9,6 +9,7 @@ use super::material::MaterialFile;
 use super::parse::addresses::repository_prefix;
 use crate::Reference;
 use crate::keywords::keywords;
+use crate::names::registry_folder;
 use crate::yaml::{At, Mapping, ProblemKind, Shape};
 
 /// The name of every repository that no other rule names.
@@ -154,7 +155,7 @@ impl FieldType for Rules {
             for name in list.list() {
                 let Some(text) = name.text_quiet() else { continue };
                 // However it is written.
-                let one = repository_prefix(text).unwrap_or_else(|_| text.to_owned()).to_ascii_lowercase();
+                let one = registry_folder(&repository_prefix(text).unwrap_or_else(|_| text.to_owned()));
                 if let Some(line) = seen.insert(official(&one).unwrap_or(one), name.line()) {
                     name.bad(format!("{text:?} is named twice, first in line {line}"), "one rule for one repository");
                 }
@@ -168,15 +169,18 @@ impl FieldType for Rules {
     }
 }
 
-/// The rule that decides about an image by its full reference, and its name that matches: the longest.
+/// The rule that decides about an image by its full reference, and its name that matches: the longest. Hosts are compared as the
+/// folders that they have in a registry that is seeded ([`registry_folder`]; paths have no sign that it changes): two that become one
+/// there are one here.
 pub fn rule_for<'r>(rules: &'r [ImageSignatureRule], reference: &str) -> Option<(&'r ImageSignatureRule, &'r str)> {
-    let repository = Reference::read(reference)?.repository;
+    let repository = registry_folder(&Reference::read(reference)?.repository);
     // How much of the name a rule names; nothing where it is another one.
     let matched = |name: &str| match repository.strip_prefix(name) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => Some(name.len()),
         _ if official(name).is_some_and(|whole| whole == repository) => Some(repository.len()),
         _ => (name == EVERY_OTHER).then_some(0),
     };
+    let matched = |name: &str| matched(&registry_folder(name));
     let all = rules.iter().flat_map(|rule| rule.repositories.iter().map(move |name| (rule, name.as_str())));
     let (_, rule, name) =
         all.filter_map(|(rule, name)| Some((matched(name)?, rule, name))).max_by_key(|(length, ..)| *length)?;
@@ -184,7 +188,7 @@ pub fn rule_for<'r>(rules: &'r [ImageSignatureRule], reference: &str) -> Option<
 }
 
 /// `docker.io/busybox` is an official image, whose whole name is `docker.io/library/busybox`.
-fn official(name: &str) -> Option<String> {
+pub(super) fn official(name: &str) -> Option<String> {
     let image = name.strip_prefix("docker.io/").filter(|image| !image.contains('/') && *image != "library")?;
     Some(format!("docker.io/library/{image}"))
 }
@@ -229,6 +233,14 @@ mod tests {
         }
     }
 
+    /// The name that decides, by both ways to it.
+    fn decides<'r>(rules: &'r [ImageSignatureRule], reference: &str) -> Option<&'r str> {
+        let found = rule_for(rules, reference).map(|(_, name)| name);
+        let place = super::super::RuleIndex::of(rules).find(reference);
+        assert_eq!(place.map(|(rule, name)| rules[rule].repositories[name].as_str()), found, "{reference}");
+        found
+    }
+
     #[test]
     fn the_longest_name_of_whole_parts_decides_and_a_star_is_last() {
         let rules = [rule(&["*", "a.test/x"]), rule(&["a.test", "a.test/x/y"]), rule(&["docker.io/library/busybox"])];
@@ -240,10 +252,28 @@ mod tests {
             ("busybox:1", "docker.io/library/busybox"),
             ("index.docker.io/busybox:1", "docker.io/library/busybox"),
             ("docker.io/library/busybox2:1", "*"),
+            ("DOCKER.io/library/busybox:1", "docker.io/library/busybox"),
         ] {
-            assert_eq!(rule_for(&rules, reference).map(|(_, name)| name), Some(name), "{reference}");
+            assert_eq!(decides(&rules, reference), Some(name), "{reference}");
         }
-        assert_eq!(rule_for(&rules[1..], "b.test/x:1"), None);
+        assert_eq!(decides(&rules[1..], "b.test/x:1"), None);
+        assert_eq!(decides(&[rule(&["*"]), rule(&["C.test"])], "c.test/x:1"), Some("C.test"));
+    }
+
+    #[test]
+    fn two_hosts_that_are_one_folder_of_a_registry_have_one_rule() {
+        let rules = [rule(&["*"]), rule(&["a.test:5000"]), rule(&["b.test-5000/x"])];
+        for (reference, name) in [
+            ("a.test:5000/x:1", "a.test:5000"),
+            ("a.test-5000/x:1", "a.test:5000"),
+            ("A.test-5000/x:1", "a.test:5000"),
+            ("b.test:5000/x:1", "b.test-5000/x"),
+            ("b.test:5000/xx:1", "*"),
+            ("a.test/x:1", "*"),
+            ("a.test-50000/x:1", "*"),
+        ] {
+            assert_eq!(decides(&rules, reference), Some(name), "{reference}");
+        }
     }
 
     #[test]
@@ -257,7 +287,7 @@ mod tests {
             ("docker.io/org/busybox:1", "docker.io/org"),
             ("docker.io/busybox2/x:1", "*"),
         ] {
-            assert_eq!(rule_for(&rules, reference).map(|(_, name)| name), Some(name), "{reference}");
+            assert_eq!(decides(&rules, reference), Some(name), "{reference}");
         }
     }
 

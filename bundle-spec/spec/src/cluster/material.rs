@@ -7,6 +7,14 @@ use serde::{Serialize, Serializer};
 /// The most bytes of one material. What is larger, or no text, is for `spec.bundle.extraFiles`.
 pub const MATERIAL_LIMIT: u64 = 1 << 20;
 
+/// The most materials that a cluster.yaml may name, a file once for each field. Scripts have a handful, rules of signatures a key or a
+/// trusted root each.
+pub const MATERIALS: usize = 1000;
+
+/// The most bytes of all materials of a cluster together: they are kept in memory, and in every plan. A real one is some KiB, a
+/// trusted root of Sigstore ten.
+pub const MATERIALS_LIMIT: u64 = 64 << 20;
+
 /// A material, as a field of cluster.yaml names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaterialFile {

@@ -25,6 +25,7 @@ mod profiles;
 mod registry;
 mod registry_login;
 mod roles;
+mod rule_index;
 mod runtime;
 mod schema;
 mod secret;
@@ -32,6 +33,8 @@ mod show;
 mod storage;
 mod system;
 mod taint;
+
+use std::collections::HashMap;
 
 use serde::Serialize;
 
@@ -46,7 +49,7 @@ pub use self::kubernetes::{Audit, AuditWebhook, Kubernetes, KubernetesKind, Node
 pub use self::load_balancer::{
     API_PORT, BALANCER_STATUS_PORT, EARLIER_STATUS_PORT, ExternalKind, InternalKind, LoadBalancer, LoadBalancerMode,
 };
-pub use self::material::{MATERIAL_LIMIT, MaterialFile};
+pub use self::material::{MATERIAL_LIMIT, MATERIALS, MATERIALS_LIMIT, MaterialFile};
 pub use self::materials::{BadMaterial, MaterialOf, MaterialUse};
 pub use self::network::{Network, NetworkPlugin, overlap};
 pub use self::operator::Operator;
@@ -56,6 +59,7 @@ pub use self::profiles::Profile;
 pub use self::registry::{Harbor, Listen, Registry, RegistryAuth, RegistryKind};
 pub use self::registry_login::{ExternalRegistry, RegistryLogin};
 pub use self::roles::Roles;
+pub use self::rule_index::RuleIndex;
 pub use self::runtime::{Runtime, RuntimeKind};
 pub use self::schema::schema;
 pub use self::secret::{
@@ -139,7 +143,15 @@ impl Cluster {
     /// The hosts that serve the depot and the registry: those of the registry role, each with all of the content; else the
     /// first control plane.
     pub fn registry_hosts(&self) -> Vec<&Host> {
-        let named: Vec<&Host> = self.role_groups.registry.iter().filter_map(|name| self.host(name)).collect();
+        let wanted = &self.role_groups.registry;
+        let named: Vec<&Host> = match wanted.len() {
+            0 | 1 => wanted.iter().filter_map(|name| self.host(name)).collect(),
+            // Each looked for among all hosts is hours where there are tens of thousands of both.
+            _ => {
+                let by_name: HashMap<&str, &Host> = self.hosts.iter().rev().map(|h| (h.name.as_str(), h)).collect();
+                wanted.iter().filter_map(|name| by_name.get(name.as_str()).copied()).collect()
+            }
+        };
         if named.is_empty() { self.first_control_plane().into_iter().collect() } else { named }
     }
 

@@ -156,8 +156,9 @@ fn within(at: &At<'_>, prefix: &str, all: &[(&'static str, Kind)], instead: &str
         } else if all.iter().any(|(known, _)| known.starts_with(&below)) && at.is_mapping() {
             within(&at, &path, all, instead);
         } else {
-            let near = nearest(&path, all.iter().map(|(known, _)| *known));
-            let near = near.first().map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+            let near = || nearest(&path, all.iter().map(|(known, _)| *known)).into_iter().next();
+            let near = if at.is_full() { None } else { near() };
+            let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
             let hint = format!("{near}A value that is not known here: leave it out, or {instead}");
             at.fail(ProblemKind::UnknownKey, format!("unknown option {path:?}"), hint);
         }

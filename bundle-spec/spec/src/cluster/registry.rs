@@ -29,7 +29,9 @@ section! {
         /// Its TCP port: 5443 embedded, 5000 registry, 443 harbor
         #[yaml("port" as Port, default = RegistryKind::default().default_port())]
         pub port: u16,
-        /// Where the depot listens on the registry host: on all its addresses, or on the node's only
+        /// Where the depot and the distribution registry listen: on all addresses of their host, or on the node's only
+        ///
+        /// Harbor listens on all.
         #[serde(skip_serializing_if = "is_default")]
         #[yaml("listen")]
         pub listen: Listen,

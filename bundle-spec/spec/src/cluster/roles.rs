@@ -57,7 +57,11 @@ impl Cluster {
                 EtcdKind::External => false,
             },
             load_balancer: self.load_balancer.mode.runs_on_role() && is_in(&groups.load_balancer),
-            registry: self.registry_hosts().iter().any(|registry| registry.name == host),
+            // As `registry_hosts`, without a list of them for each host that is asked about.
+            registry: match groups.registry.as_slice() {
+                [] => self.first_control_plane().is_some_and(|first| first.name == host),
+                named => is_in(named),
+            },
         }
     }
 
@@ -143,6 +147,20 @@ mod tests {
         assert_eq!(members(&cluster), ["etcd"]);
         cluster.etcd.kind = EtcdKind::External;
         assert!(members(&cluster).is_empty());
+    }
+
+    #[test]
+    fn registries_are_those_of_the_role_in_its_order_and_the_first_control_plane_where_there_are_none() {
+        let mut cluster = cluster();
+        let registries = |cluster: &Cluster| {
+            let named: Vec<String> = cluster.registry_hosts().iter().map(|host| host.name.clone()).collect();
+            assert!(cluster.hosts.iter().all(|host| cluster.roles(&host.name).registry == named.contains(&host.name)));
+            named
+        };
+        cluster.role_groups.registry = vec!["lb".to_owned(), "cp".to_owned()];
+        assert_eq!(registries(&cluster), ["lb", "cp"]);
+        cluster.role_groups.registry.clear();
+        assert_eq!(registries(&cluster), ["cp"]);
     }
 
     #[test]

@@ -70,14 +70,9 @@ impl Lock {
         lock.renderings.sort_by(|a, b| a.key.cmp(&b.key));
         lock.packages.sort_by(|a, b| (&a.os, a.platform).cmp(&(&b.os, b.platform)));
         lock.items.sort_by(|a, b| (&a.key, a.platform).cmp(&(&b.key, b.platform)));
-        if let Some(pair) =
-            lock.packages.windows(2).find(|pair| pair[0].os == pair[1].os && pair[0].platform == pair[1].platform)
-        {
-            return Err(LockError::Twice { item: format!("packages of {} {}", pair[1].os, pair[1].platform) });
-        }
-        match lock.items.windows(2).find(|pair| pair[0].key == pair[1].key && pair[0].platform == pair[1].platform) {
+        match lock.twice() {
             None => Ok(lock),
-            Some(pair) => Err(LockError::Twice { item: pair[1].name() }),
+            Some(item) => Err(LockError::Twice { item }),
         }
     }
 
@@ -325,10 +320,22 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_a_merge_left_twice_is_refused() {
+    fn an_item_or_a_rendering_that_a_merge_left_twice_is_refused() {
         let mut twice = lock();
         twice.items.insert(0, twice.items[0].clone());
         let error = Lock::parse(twice.to_text().unwrap().as_bytes()).unwrap_err().to_string();
         assert!(error.contains("binary/kubeadm linux/amd64"), "{error}");
+        let rendering = crate::Rendering {
+            key: ArtifactKey::Chart("web".into()),
+            source: Digest::of("chart"),
+            values_digest: crate::rendering::digest(&serde_json::Map::new()),
+            namespace: "default".into(),
+            kubernetes: None,
+            values: serde_json::Map::new(),
+            images: Vec::new(),
+        };
+        let twice = Lock { renderings: vec![rendering.clone(), rendering], ..lock() };
+        let error = Lock::parse(twice.to_text().unwrap().as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("the rendering of chart/web"), "{error}");
     }
 }

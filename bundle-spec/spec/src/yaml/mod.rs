@@ -7,10 +7,12 @@ mod problem;
 mod reader;
 mod schema;
 mod shape;
+mod sink;
 mod tree;
 
 pub use problem::{Problem, ProblemKind, Problems, near, nearest};
-pub use reader::{At, Keys, Known, Mapping, Sink};
+pub use reader::{At, Keys, Known, Mapping};
 pub use schema::schema;
 pub use shape::{Field, Object, Shape};
+pub use sink::Sink;
 pub use tree::{Data, Key, Node, parse};

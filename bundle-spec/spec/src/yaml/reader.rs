@@ -1,10 +1,10 @@
-//! Walking a tree: what a reader expects, and a sink for what it did not find.
+//! Walking a tree: what a reader expects, and what it did not find.
 
-use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
-use super::problem::{Problem, ProblemKind, Problems, near, nearest};
+use super::problem::{Problem, ProblemKind, near, nearest};
 use super::shape::{Field, Object};
+use super::sink::Sink;
 use super::tree::{Data, Key, Node};
 use crate::keywords::Keyword;
 
@@ -44,29 +44,6 @@ impl Known for Object {
     fn parent_of(&self, key: &str) -> Option<&'static str> {
         let has = |field: &&Field| field.shape.object().is_some_and(|object| object.field(key).is_some());
         self.fields.iter().find(has).map(|field| field.name)
-    }
-}
-
-/// Collects problems.
-#[derive(Debug, Default)]
-pub struct Sink(RefCell<Vec<Problem>>);
-
-impl Sink {
-    /// All problems by line and column, or the value when there are none.
-    pub fn finish<T>(self, value: Option<T>) -> Result<T, Problems> {
-        let mut problems = self.0.into_inner();
-        match value {
-            Some(value) if problems.is_empty() => Ok(value),
-            _ => {
-                problems.sort_by(|a, b| (a.line, a.column, &a.path).cmp(&(b.line, b.column, &b.path)));
-                problems.dedup();
-                Err(Problems(problems))
-            }
-        }
-    }
-
-    fn push(&self, problem: Problem) {
-        self.0.borrow_mut().push(problem);
     }
 }
 
@@ -128,6 +105,21 @@ impl<'a> At<'a> {
             Data::Mapping(_) => "a mapping".to_owned(),
         };
         self.fail(ProblemKind::WrongType, format!("expected {wanted}, got {found}"), "");
+    }
+
+    /// Whether so many problems were noted that those that come now are only counted: they need no hint.
+    pub fn is_full(&self) -> bool {
+        self.sink.is_full()
+    }
+
+    /// Counts names that a range of this file stands for; an error says that they are too many for one file.
+    pub fn stand_for(&self, names: usize) -> Result<(), String> {
+        self.sink.stand_for(names)
+    }
+
+    /// Whether there is no value.
+    pub fn is_nothing(&self) -> bool {
+        self.node.is_null()
     }
 
     /// Whether the node is a list.
@@ -215,8 +207,11 @@ impl<'a> At<'a> {
         let text = self.text()?;
         let found = T::of_word(text);
         if found.is_none() {
-            let near: Vec<&str> = nearest(text, T::WORDS.iter().copied()).into_iter().take(3).collect();
-            self.bad(format!("{text:?} is not known here"), format!("nearest known: {}", near.join(", ")));
+            let hint = || {
+                let near: Vec<&str> = nearest(text, T::WORDS.iter().copied()).into_iter().take(3).collect();
+                format!("nearest known: {}", near.join(", "))
+            };
+            self.bad(format!("{text:?} is not known here"), if self.is_full() { String::new() } else { hint() });
         }
         found
     }
@@ -245,6 +240,7 @@ impl<'a> At<'a> {
         let known = keys.known();
         for (key, _) in mapping.entries.iter().filter(|(key, _)| !known.contains(&key.text.as_str())) {
             let hint = match keys.parent_of(&key.text) {
+                _ if self.is_full() => String::new(),
                 Some(parent) => format!("it belongs below {}", join(&self.path, parent)),
                 None => near(&key.text, &known).map(|near| format!("did you mean {near}?")).unwrap_or_default(),
             };

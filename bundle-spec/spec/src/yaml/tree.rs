@@ -1,7 +1,7 @@
 //! YAML text as a tree that knows where each node is. Anchors, aliases and merge keys are resolved; a key given twice,
 //! a tag that is not YAML's own, several documents and anything too deep or too large are problems.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 
@@ -218,7 +218,10 @@ impl<'input> Builder<'input> {
 
     fn mapping(&mut self, depth: usize, path: usize) -> Step<Vec<(Key, Node)>> {
         let mut own: Vec<(Key, Node)> = Vec::new();
+        // Each key's line: a search in the list would compare each key with all others.
+        let mut lines: HashMap<String, usize> = HashMap::new();
         let mut merged: Vec<(Key, Node)> = Vec::new();
+        let mut merged_keys: HashSet<String> = HashSet::new();
         loop {
             let (event, span) = self.content()?;
             if event == Event::MappingEnd {
@@ -234,18 +237,19 @@ impl<'input> Builder<'input> {
             let (event, value_span) = self.content()?;
             let value = self.node(event, value_span, depth + 1, path + text.len() + 1)?;
             if plain && text == "<<" {
-                merge(&mut merged, value, value_span)?;
+                merge(&mut merged, &mut merged_keys, value, value_span)?;
                 continue;
             }
-            if let Some((first, _)) = own.iter().find(|(known, _)| known.text == text) {
-                let found = format!("the key {text:?} is here again, first in line {}", first.line);
+            if let Some(first) = lines.get(&text) {
+                let found = format!("the key {text:?} is here again, first in line {first}");
                 self.twice.push(*syntax(span, found));
             } else {
+                lines.insert(text.clone(), key.line);
                 own.push((Key { text, line: key.line, column: key.column }, value));
             }
         }
         for (key, value) in merged {
-            if !own.iter().any(|(known, _)| known.text == key.text) {
+            if !lines.contains_key(&key.text) {
                 own.push((key, value));
             }
         }
@@ -281,7 +285,7 @@ fn within((nodes, bytes): (usize, usize), span: Span) -> Step<()> {
 }
 
 /// `<<: *a` or `<<: [*a, *b]` (YAML 1.1 merge key): earlier ones win.
-fn merge(into: &mut Vec<(Key, Node)>, value: Node, span: Span) -> Step<()> {
+fn merge(into: &mut Vec<(Key, Node)>, known: &mut HashSet<String>, value: Node, span: Span) -> Step<()> {
     let parts = match value.data {
         Data::Sequence(parts) => parts,
         data => vec![Node { data, ..value }],
@@ -291,7 +295,7 @@ fn merge(into: &mut Vec<(Key, Node)>, value: Node, span: Span) -> Step<()> {
             return Err(syntax(span, "`<<` takes a mapping, or a list of mappings"));
         };
         for (key, value) in entries {
-            if !into.iter().any(|(known, _)| known.text == key.text) {
+            if known.insert(key.text.clone()) {
                 into.push((key, value));
             }
         }

@@ -62,9 +62,21 @@ fn jumps_are_read_in_their_order_in_the_long_and_the_short_form() {
     };
     let wanted = [jump("bastion.example.com", 2222, "ops"), middle, jump("inner", 22, "root")];
     assert_eq!(read(via).unwrap().via, wanted);
+    let jumps = |count: usize| format!("via: [{}]", "b, ".repeat(count));
+    assert_eq!(read(&jumps(8)).unwrap().via.len(), 8);
+    let problems = read(&jumps(9)).unwrap_err().to_string();
+    assert!(problems.contains("9 hosts are on the way, and 8 may be"), "{problems}");
     for bad in ["via: bastion", "via: [\"a:0\"]", "via: [\"a:x\"]", "via: [\"@a\"]", "via: [{user: a}]"] {
         if let Ok(host) = read(bad) {
             panic!("{bad}: {:?}", host.via);
         }
     }
+}
+
+#[test]
+fn a_path_that_the_kernel_does_not_take_is_refused() {
+    let key = |length: usize| read(&format!("privateKeyPath: /{}", "k".repeat(length - 1)));
+    assert!(key(4096).unwrap().private_key_path.is_some());
+    let problems = key(4097).unwrap_err().to_string();
+    assert!(problems.contains("has 4097 bytes, and Linux takes 4096 at most"), "{problems}");
 }

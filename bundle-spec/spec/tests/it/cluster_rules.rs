@@ -109,6 +109,11 @@ const WRONG: &[(&str, &str, &str)] = &[
         "spec.bundle.platforms[2]",
         "linux/amd64\" is named twice",
     ),
+    (
+        "  bundle: {imageSignatures: [{repositories: [\"a.test:5000\"], accept: any}, {repositories: [A.test-5000], accept: any}]}\n",
+        "spec.bundle.imageSignatures[1].repositories[0]",
+        "A.test-5000\" is named twice",
+    ),
     ("  bundle: {os: [debian-12, debian-12]}\n", "spec.bundle.os[1]", "debian-12\" is named twice"),
     ("  network: {podCidr: 10.0.0.0/16, serviceCidr: 10.0.128.0/20}\n", "spec.network.serviceCidr", "overlap"),
     ("  network: {podCidr: [10.1.0.0/16, 10.2.0.0/16]}\n", "spec.network.podCidr", "one family"),

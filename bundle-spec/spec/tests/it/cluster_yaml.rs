@@ -137,7 +137,17 @@ const NOT_BUILT: &[(&str, &str)] = &[
         "  kubernetes: {apiServerArgs: {etcd-prefix: /x}}\n  etcd: {type: external, externalConfig: {endpoints: [\"https://10.0.0.5:2379\"], caFile: a, certFile: b, keyFrom: {env: K}}}\n",
         "spec.kubernetes.apiServerArgs.etcd-prefix",
     ),
-    ("  runtime: {type: docker}\n", "spec.runtime.type"),
+    ("  runtime: {type: isulad}\n", "spec.runtime.type"),
+    ("  runtime: {type: docker}\n  registry: {type: harbor}\n", "spec.registry.type"),
+    ("  runtime: {type: docker}\n  registry: {type: registry}\n", "spec.registry.type"),
+    (
+        "  runtime: {type: docker, dataDir: /data/images, extraConfig: {debug: true}}\n",
+        "spec.runtime.dataDir spec.runtime.extraConfig",
+    ),
+    (
+        "  runtime: {type: docker}\n  network: {plugin: calico, multus: true}\n",
+        "spec.network.plugin spec.network.multus",
+    ),
     ("  runtime: {type: cri-o}\n  registry: {type: none}\n", "spec.registry.type"),
     ("  runtime: {type: cri-o}\n  registry: {type: harbor}\n", "spec.registry.type"),
     (

@@ -144,6 +144,11 @@ impl OciRegistry {
     }
 }
 
+/// The tags that cosign attaches by to a manifest: of its signatures, attestations and bill of materials.
+pub fn cosign_tags(subject: &Digest) -> [String; 3] {
+    ENDS.map(|end| format!("{}.{end}", referrers_tag(subject)))
+}
+
 async fn of_subject(repository: &Repository, subject: &Digest) -> Result<Vec<Attached>, TransportError> {
     let mut found = BTreeMap::new();
     // What a registry makes of a list that it does not know differs (404, 405, 400 …); whether it is down, the tags tell.
@@ -161,8 +166,7 @@ async fn of_subject(repository: &Repository, subject: &Digest) -> Result<Vec<Att
         let one = raw.and_then(|raw| read(*subject, None, raw.bytes));
         found.extend(one.map(|one| (digest, one)));
     }
-    for end in ENDS {
-        let tag = format!("{}.{end}", referrers_tag(subject));
+    for tag in cosign_tags(subject) {
         let raw = repository.manifest(&tag).await?;
         if let Some(one) = raw.and_then(|raw| read(*subject, Some(tag), raw.bytes)) {
             found.insert(one.manifest.descriptor.digest, one);

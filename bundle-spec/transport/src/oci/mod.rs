@@ -27,7 +27,7 @@ use async_trait::async_trait;
 use kubexm_spec::lock::Descriptor;
 use kubexm_spec::{Digest, Platform};
 
-pub use attached::Attached;
+pub use attached::{Attached, cosign_tags};
 /// What a [`Content`] in memory is.
 pub use bytes::Bytes;
 pub use client::OciRegistry;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use kubexm_spec::Digest;
 use kubexm_spec::lock::Descriptor;
+use kubexm_spec::reference::is_tag;
 use oci_distribution::Reference;
 use reqwest::header::{self, HeaderName};
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, StatusCode, Url};
 use tokio::sync::Mutex;
 
 use super::access::Access;
@@ -129,7 +130,7 @@ impl Repository {
     ) -> Result<PushedManifest, TransportError> {
         let login = self.login();
         let endpoint = self.endpoint(&login);
-        let url = endpoint.url(&format!("manifests/{reference}"))?;
+        let url = self.manifest_url(&endpoint, reference)?;
         let body = Bytes::copy_from_slice(bytes);
         let request = Request::new(Method::PUT, url.clone()).header(header::CONTENT_TYPE, media_type)?.body(body);
         let (endpoint, request, url) = (&endpoint, &request, &url);
@@ -153,7 +154,7 @@ impl Repository {
     pub async fn manifest(&self, reference: &str) -> Result<Option<RawManifest>, TransportError> {
         let access = Access { session: &self.session, reference: &self.reference };
         let endpoint = self.endpoint(&access);
-        let url = endpoint.url(&format!("manifests/{reference}"))?;
+        let url = self.manifest_url(&endpoint, reference)?;
         let accept = [image::MANIFEST_TYPES[2], image::MANIFEST_TYPES[0]].join(", ");
         let Some(document) = self.document(&endpoint, &url, &accept).await? else { return Ok(None) };
         let Document { media_type, bytes, .. } = document;
@@ -188,11 +189,21 @@ impl Repository {
         Ok(Referrers { pages: tag.into_iter().map(|raw| raw.bytes).collect(), whole: true, ordered: true })
     }
 
+    /// The address of a manifest by its tag or digest. Anything else could lead out of the repository with this login, as `../`
+    /// does.
+    pub(super) fn manifest_url(&self, endpoint: &Endpoint<'_>, reference: &str) -> Result<Url, TransportError> {
+        if is_tag(reference) || reference.parse::<Digest>().is_ok() {
+            return endpoint.url(&format!("manifests/{reference}"));
+        }
+        let problem = format!("{reference:?} is neither a tag nor a digest");
+        Err(TransportError::Setting { what: self.place(), problem })
+    }
+
     /// A small document; none when the registry has no such thing.
     async fn document(
         &self,
         endpoint: &Endpoint<'_>,
-        url: &reqwest::Url,
+        url: &Url,
         accept: &str,
     ) -> Result<Option<Document>, TransportError> {
         let request = Request::new(Method::GET, url.clone()).header(header::ACCEPT, accept)?;

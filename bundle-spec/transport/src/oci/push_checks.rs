@@ -41,7 +41,7 @@ impl Repository {
     pub async fn find(&self, reference: &str) -> Result<Option<Digest>, TransportError> {
         let login = self.login();
         let endpoint = self.endpoint(&login);
-        let url = endpoint.url(&format!("manifests/{reference}"))?;
+        let url = self.manifest_url(&endpoint, reference)?;
         let accept = image::MANIFEST_TYPES.join(", ");
         let request = Request::new(Method::HEAD, url.clone()).header(header::ACCEPT, &accept)?;
         let in_words = Request::new(Method::GET, url.clone()).header(header::ACCEPT, &accept)?;

@@ -70,6 +70,32 @@ fn what_a_running_build_has_found_or_put_there_stays_until_it_ends() {
     assert!(!store.contains(&found) && !store.contains(&put_there));
 }
 
+/// A clock that is set back, and a file server whose clock is ahead of ours, look alike: the build began after now.
+#[test]
+fn what_a_running_build_uses_stays_though_the_clock_was_set_back() {
+    let (_dir, store) = store();
+    let (found, idle) = (put(&store, 1, 1000, 40), put(&store, 2, 1000, 40));
+    let lease = store.lease().unwrap();
+    let ahead = SystemTime::now() + DAY;
+    for file in [lease.path().to_owned(), store.root().join("turn")] {
+        File::options().write(true).open(file).unwrap().set_times(FileTimes::new().set_modified(ahead)).unwrap();
+    }
+    assert!(store.holds(&found, 1000).unwrap());
+    store.insert(bytes(3, 1000).as_slice(), None).unwrap();
+    let mut partial = store.partial("x").unwrap();
+    partial.write(&bytes(4, 1000), None).unwrap();
+    partial.commit().unwrap();
+    // A later build, by the clock as it is now, changes nothing for the first one.
+    let other = store.lease().unwrap();
+    store.insert(bytes(5, 1000).as_slice(), None).unwrap();
+    let done = store.collect(&limits(Some(30), Some(0))).unwrap();
+    assert_eq!((done.removed, done.in_use), (vec![(idle, 1000)], (4, 4000)));
+    drop((lease, other));
+    // Once nobody runs, the wrong date is forgotten.
+    drop(store.lease().unwrap());
+    assert!(std::fs::metadata(store.root().join("turn")).unwrap().modified().unwrap() < ahead);
+}
+
 #[test]
 fn a_lease_of_a_program_that_was_killed_holds_nothing() {
     let (_dir, store) = store();

@@ -242,6 +242,22 @@ async fn a_manifest_that_arrives_as_another_is_a_mismatch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_neither_a_tag_nor_a_digest_is_asked_of_no_registry() {
+    let registry = FakeRegistry::start(nothing).await;
+    let repository = repository(&registry.address, Credentials::anonymous(), &[]).await;
+    for reference in ["../../../other/app/manifests/v9", "..", "", "v1/../v2", "v1?x", "%2e%2e", "sha256:12"] {
+        let pushed = repository.push_manifest(reference, "application/json", b"{}").await.unwrap_err();
+        let read = repository.manifest(reference).await.unwrap_err();
+        let found = repository.find(reference).await.unwrap_err();
+        for error in [pushed, read, found] {
+            assert_eq!(error.exit_code(), ExitCode::Config, "{reference:?}: {error}");
+            assert!(error.to_string().contains("neither a tag nor a digest"), "{error}");
+        }
+    }
+    assert!(registry.state.lock().unwrap().seen.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whether_a_registry_keeps_the_list_of_referrers_is_what_it_says() {
     let registry = FakeRegistry::start(nothing).await;
     let repository = repository(&registry.address, Credentials::anonymous(), &[]).await;

@@ -7,6 +7,7 @@ use kubexm_terminal::{Display, Failure};
 
 use super::args::{AsideArgs, CaArgs, ChangeArgs};
 use super::create_from_backup::Backup;
+use super::s3_args::S3Args;
 use super::{change, create_from_backup};
 
 /// Create a cluster from the bundle: verify, preflight, plan, ask, install
@@ -34,19 +35,21 @@ pub struct Args {
     aside: AsideArgs,
     #[command(flatten)]
     ca: CaArgs,
-    /// Make the cluster of this backup (its folder) again, on fresh hosts
+    /// Make the cluster of this backup (its folder, or s3://BUCKET/PREFIX/BACKUP) again, on fresh hosts
     #[arg(long, value_name = "BACKUP", conflicts_with = "new_registry_ca")]
     from_backup: Option<PathBuf>,
     /// Take a backup although it is not known who made it: neither this home nor an operator of cluster.yaml
     #[arg(long, requires = "from_backup")]
     allow_unauthenticated: bool,
+    #[command(flatten)]
+    s3: S3Args,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     match &args.from_backup {
         None => change::run("create", &args.change, args.aside, args.ca, Recipe::Create, display),
         Some(backup) => {
-            let backup = Backup { folder: backup, allow_unauthenticated: args.allow_unauthenticated };
+            let backup = Backup { at: backup, s3: &args.s3, allow_unauthenticated: args.allow_unauthenticated };
             create_from_backup::run(&args.change, args.aside, &backup, display)
         }
     }

@@ -6,13 +6,15 @@ use kubexm_session::{Access, CreateFromBackup, Recipe, Unreachable};
 use kubexm_terminal::{Display, Failure};
 
 use super::args::{AsideArgs, ChangeArgs};
-use super::resume_command::{Again, path_words};
+use super::resume_command::Again;
+use super::s3_args::S3Args;
 use crate::render::ended;
 use crate::terminal::Shell;
 
 /// The backup, and whose it may be.
 pub struct Backup<'a> {
-    pub folder: &'a Path,
+    pub at: &'a Path,
+    pub s3: &'a S3Args,
     pub allow_unauthenticated: bool,
 }
 
@@ -26,7 +28,8 @@ struct Commands<'a> {
 impl kubexm_session::Commands for Commands<'_> {
     fn resume(&self, _: &str) -> String {
         let mut words = self.again.begin("create");
-        words.extend(path_words("--from-backup", self.backup.folder));
+        words.extend(["--from-backup".to_owned(), S3Args::word(self.backup.at)]);
+        words.extend(self.backup.s3.words());
         words.extend(self.backup.allow_unauthenticated.then(|| "--allow-unauthenticated".to_owned()));
         words.extend(self.aside.set_aside.then(|| "--set-aside".to_owned()));
         words.join(" ")
@@ -44,13 +47,18 @@ impl kubexm_session::Commands for Commands<'_> {
 pub fn run(args: &ChangeArgs, aside: AsideArgs, backup: &Backup<'_>, display: &Display) -> Result<(), Failure> {
     let shell = Shell::changing(display, args.yes)?;
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
+    let place = backup.s3.place(backup.at)?;
     let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
     let commands = Commands { again, aside, backup };
     let opened = session.open(&bundle)?.setting_aside(aside.set_aside).without_fan_out(args.failure.no_fan_out);
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
-    let access = Access::obtain_with_backup(&session, opened.cluster(), (&bundle.trust, &hosts), backup.folder)?;
-    let wanted = session.from_backup(opened.verify(&session)?, backup.folder, backup.allow_unauthenticated)?;
+    let access = Access::obtain_with_backup(&session, opened.cluster(), (&bundle.trust, &hosts), backup.at)?;
+    let verified = opened.verify(&session)?;
+    let operators = verified.opened().cluster().proven_operators();
+    let senders = (!backup.allow_unauthenticated).then_some(operators.as_slice());
+    let fetched = shell.wait(session.local_backup(&place, senders))?;
+    let wanted = session.from_backup(verified, fetched, backup.allow_unauthenticated)?;
     let options = args.failure.options(&commands);
     let ended = shell.wait(async {
         let (wanted, access) = match session.create_from_backup_to_start(wanted, access)? {

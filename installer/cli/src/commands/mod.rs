@@ -2,6 +2,7 @@
 
 mod add_node;
 mod addons;
+mod adopt;
 mod agent;
 mod args;
 mod backup;
@@ -27,6 +28,7 @@ mod resume;
 pub mod resume_command;
 mod rollback;
 mod run;
+mod s3_args;
 mod seed;
 mod status;
 mod support_bundle;
@@ -73,6 +75,7 @@ enum Verb {
     AddNode(add_node::Args),
     Addons(addons::Args),
     DeleteNode(delete_node::Args),
+    Adopt(adopt::Args),
     Upgrade(upgrade::Args),
     Drift(drift::Args),
     Certs(certs::Args),
@@ -119,6 +122,7 @@ impl Cli {
             Some(Verb::AddNode(args)) => args.change.json,
             Some(Verb::Addons(args)) => args.json(),
             Some(Verb::DeleteNode(args)) => args.json,
+            Some(Verb::Adopt(args)) => args.json,
             Some(Verb::Upgrade(args)) => args.change.json,
             Some(Verb::Drift(args)) => args.json,
             Some(Verb::Certs(args)) => args.json(),
@@ -161,6 +165,7 @@ pub fn run(cli: Cli, display: &Display) -> Result<(), Failure> {
         (Some(Verb::AddNode(args)), _) => add_node::run(&args, display),
         (Some(Verb::Addons(args)), _) => addons::run(&args, display),
         (Some(Verb::DeleteNode(args)), _) => delete_node::run(&args, display),
+        (Some(Verb::Adopt(args)), _) => adopt::run(&args, display),
         (Some(Verb::Upgrade(args)), _) => upgrade::run(&args, display),
         (Some(Verb::Drift(args)), _) => drift::run(&args, display),
         (Some(Verb::Certs(args)), _) => certs::run(&args, display),

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use kubexm_plan::Pipeline;
 use kubexm_session::{Access, Restore, RunOptions, Unreachable};
+use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure};
 
 use super::args::{ClusterArgs, HostArgs, OnFailure};
-use super::resume_command::{on_cluster, shell_word};
+use super::resume_command::on_cluster;
+use super::s3_args::S3Args;
 use crate::render::ended;
 use crate::terminal::Shell;
 
@@ -26,10 +28,11 @@ use crate::terminal::Shell;
 /// Examples:
 ///   kubexm-install restore /srv/backups/lab-20260921T141321Z -f cluster.yaml
 ///   kubexm-install restore /srv/backups/lab-20260921T141321Z -f cluster.yaml --roll-back    # the data from before it
+///   kubexm-install restore s3://backups/lab/lab-20260921T141321Z -f cluster.yaml --s3-endpoint https://minio.example.com:9000
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The backup's folder
+    /// The backup's folder, or its address (s3://BUCKET/PREFIX/BACKUP)
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
     #[command(flatten)]
@@ -48,6 +51,8 @@ pub struct Args {
     /// Roll back a restore: etcd gets what it had before [default run: the cluster's last one]
     #[arg(long = "roll-back", value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     roll_back: Option<String>,
+    #[command(flatten)]
+    s3: S3Args,
     /// One JSON event a line
     #[arg(long)]
     pub json: bool,
@@ -64,8 +69,8 @@ impl Commands<'_> {
 
     fn command(&self) -> String {
         let command = on_cluster(Pipeline::Restore.command(), &self.0.cluster, &self.0.hosts);
-        let backup = std::path::absolute(&self.0.backup).unwrap_or_else(|_| self.0.backup.clone());
-        format!("{command} {}", shell_word(&backup.to_string_lossy()))
+        let words = [command, S3Args::word(&self.0.backup)].into_iter().chain(self.0.s3.words());
+        words.collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -84,20 +89,25 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::changing(display, args.yes)?;
     let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
     let commands = Commands(args);
+    let place = args.roll_back.is_none().then(|| args.s3.place(&args.backup)).transpose()?;
     let source = session.cluster(&cluster)?;
     let access = match &args.roll_back {
         Some(_) => Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?,
         None => Access::obtain_with_backup(&session, source.cluster(), (&cluster.trust, &hosts), &args.backup)?,
     };
     let options = RunOptions::strict(args.on_failure.into(), &commands);
-    let ended = match &args.roll_back {
-        Some(run) => {
+    let ended = match (&args.roll_back, &place) {
+        (Some(run), _) => {
             let named = Some(run.as_str()).filter(|name| !name.is_empty());
             let loaded = session.ledger_run_to_roll_back(Pipeline::Restore, source, access, named)?;
             shell.wait(loaded.roll_back(&hosts, &options, false))?
         }
-        None => {
-            let restored = session.restore_source(source, &args.backup, args.allow_unauthenticated)?;
+        (None, None) => return Err(Failure::new(ExitCode::Usage, "name a backup")),
+        (None, Some(place)) => {
+            let operators = source.cluster().proven_operators();
+            let senders = (!args.allow_unauthenticated).then_some(operators.as_slice());
+            let backup = shell.wait(session.local_backup(place, senders))?;
+            let restored = session.restore_source(source, backup, args.allow_unauthenticated)?;
             shell.wait(async {
                 let unreachable = Unreachable::Refused("\nnothing was changed");
                 let (restored, access) = match session.restore_to_start(restored, access)? {

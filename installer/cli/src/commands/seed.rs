@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use kubexm_engine::EventSink;
 use kubexm_files::{Access, Kind, head};
 use kubexm_seed::{
-    Choice, Connection, Kinds, MapForm, Naming, RecordFolder, SeedError, SeedOptions, SeedReport, State, Target, Watch,
-    map_text,
+    Choice, Connection, Kinds, MapForm, Naming, RecordFolder, SeedError, SeedOptions, SeedReport, Spool, State, Target,
+    Watch, map_text,
 };
 use kubexm_session::{TrustOptions, escaped};
 use kubexm_spec::cluster::SecretSource;
@@ -35,11 +35,12 @@ use crate::terminal::{Shown, home, interrupt, logins, start};
 ///   kubexm-install seed --bundle site.tar.zst --to harbor.example.com --only images --ca-file ca.crt \
 ///     --username robot --password-from file:/etc/robot.password
 ///   kubexm-install seed --bundle delta.tar.zst --base january.tar.zst --to registry.example.com
+///   ssh media cat site.tar.zst | kubexm-install seed --bundle - --to registry.example.com --spool /data
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The bundle: its file, a folder with it, its volumes (one of them if they are in one folder), or its address on a
-    /// web server
+    /// The bundle: its file, a folder with it, its volumes (one of them if they are in one folder), its address on a
+    /// web server, or - for standard input
     #[arg(long, value_name = "FILE", required = true)]
     bundle: Vec<PathBuf>,
     /// For a delta: a bundle that has what it leaves out, or the registry itself (the same text as --to); may be given
@@ -78,6 +79,9 @@ pub struct Args {
     /// Replace existing files of --map-out that are not maps
     #[arg(long, requires = "map_out")]
     force: bool,
+    /// Where a bundle from a pipe (--bundle -) is kept until the end, in a file without a name [default: $KUBEXM_HOME/seeded]
+    #[arg(long, value_name = "FOLDER")]
+    spool: Option<PathBuf>,
     /// Ask the registry what it has, and send nothing
     #[arg(long)]
     dry_run: bool,
@@ -167,9 +171,10 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     for out in &args.map_out {
         kubexm_files::check(&out.path, &MAP, args.force)?;
     }
-    if args.bundle.iter().any(|path| kubexm_files::is_stdout(path)) {
-        let text = "a bundle on standard input cannot be seeded: a cut upload is read again from the middle; name a file, or the \
-                    address of one on a web server";
+    let on_standard_input = |path: &PathBuf| path.as_os_str() == "-";
+    if (args.bundle.len() > 1 && args.bundle.iter().any(on_standard_input)) || args.bases.iter().any(on_standard_input)
+    {
+        let text = "standard input (-) is one whole bundle: name neither other volumes nor a --base with it";
         return Err(Failure::new(ExitCode::Usage, text));
     }
     let password = args.login.password_from.as_deref().map(secret).transpose();
@@ -195,7 +200,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let is_registry = |base: &PathBuf| base.to_str().is_some_and(|text| text.parse() == Ok(args.to.clone()));
     let rest_in_registry = args.bases.iter().any(is_registry);
     let bases: Vec<PathBuf> = args.bases.iter().filter(|base| !is_registry(base)).cloned().collect();
-    let bundle = kubexm_seed::open(&args.bundle, &bases, rest_in_registry, &connection)?;
+    let spool =
+        Spool { folder: &args.spool.clone().unwrap_or_else(|| home.seeded()), report: &|kind| display.emit(kind) };
+    let bundle = kubexm_seed::open(&args.bundle, &bases, rest_in_registry, &connection, spool)?;
     let TrustArgs { keys, signatures, require_signature } = args.trust.clone();
     let trust = TrustOptions { keys, signatures, require_signature, allow_unsigned: false };
     let provenance = trust.judge(&bundle, &home)?;

@@ -2,7 +2,7 @@
 
 use kubexm_engine::clock::rfc3339;
 use kubexm_plan::ClusterFacts;
-use kubexm_plan::cluster_facts::{BalancerFacts, Certificate, NodeFacts, TimerFacts};
+use kubexm_plan::cluster_facts::{BALANCER, Certificate, HOST, NodeFacts, TimerFacts};
 use kubexm_plan::timers::TimerRun;
 use kubexm_session::escaped;
 
@@ -44,7 +44,7 @@ pub fn text(name: &str, facts: &ClusterFacts, now: i64) -> String {
         });
         lines.extend(table(std::iter::once(head).chain(members)));
     }
-    lines.extend(balancers(&facts.balancers));
+    lines.extend(balancers(facts));
     let not_ready = facts.components.iter().filter(|component| !component.ready);
     lines.extend(not_ready.map(|component| format!("  {} on {} is NOT READY", component.name, component.node)));
     lines.extend(certificates(&facts.certificates, now));
@@ -64,7 +64,8 @@ fn node(node: &NodeFacts) -> [String; 6] {
 }
 
 /// The hosts of the load balancer, and what is wrong with its address: exactly one of them has it.
-fn balancers(all: &[BalancerFacts]) -> Vec<String> {
+fn balancers(facts: &ClusterFacts) -> Vec<String> {
+    let all = &facts.balancers;
     if all.is_empty() {
         return Vec::new();
     }
@@ -78,14 +79,34 @@ fn balancers(all: &[BalancerFacts]) -> Vec<String> {
         [one.host.clone(), one.address.clone(), status]
     });
     let mut lines = table(std::iter::once(head).chain(rows));
-    match all.iter().filter(|one| one.holds).count() {
-        0 => lines.push("  NO HOST that answered has the load balancer's address".to_owned()),
-        1 => {}
-        many => lines.push(format!(
+    let silent = silent_balancers(facts);
+    match (all.iter().filter(|one| one.holds).count(), silent.as_slice()) {
+        (0, []) => lines.push("  NO HOST has the load balancer's address".to_owned()),
+        (0, silent) => lines.push(format!(
+            "  no host that answered has the load balancer's address: it is not known whether {} has it",
+            silent.join(" or ")
+        )),
+        (1, _) => {}
+        (many, _) => lines.push(format!(
             "  {many} HOSTS HAVE the load balancer's address: they do not hear each other (VRRP, protocol 112), or a kube-vip that was killed has kept it"
         )),
     }
     lines
+}
+
+/// Hosts that may have the load balancer's address and did not answer: those of its role, as the record of the cluster has them.
+fn silent_balancers(facts: &ClusterFacts) -> Vec<&str> {
+    let applied = facts.applied.as_ref().map(|applied| &applied.cluster);
+    let role = applied.and_then(|cluster| {
+        let external = cluster.pointer("/spec/loadBalancer/mode").is_some_and(|mode| mode == "external");
+        let role = if external { "/spec/roleGroups/loadbalancer" } else { "/spec/roleGroups/master" };
+        cluster.pointer(role)?.as_array()
+    });
+    let of_role = |host: &str| role.is_none_or(|hosts| hosts.iter().any(|name| name == host));
+    let silent = facts.gaps.iter().filter(|gap| [HOST, BALANCER].contains(&gap.what.as_str()));
+    let mut hosts: Vec<&str> = silent.map(|gap| gap.host.as_str()).filter(|host| of_role(host)).collect();
+    hosts.dedup();
+    hosts
 }
 
 /// What each timer did last.
@@ -120,7 +141,12 @@ fn certificates(all: &[Certificate], now: i64) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use kubexm_plan::cluster_facts::{EtcdMember, Gap};
+    use std::collections::BTreeSet;
+
+    use kubexm_plan::BundleRecord;
+    use kubexm_plan::cluster_facts::applied::{self, AppliedCluster};
+    use kubexm_plan::cluster_facts::{BalancerFacts, EtcdMember, Gap};
+    use kubexm_spec::Digest;
 
     use super::*;
 
@@ -132,12 +158,42 @@ mod tests {
             holds,
             stopped: stopped.iter().map(|unit| (*unit).to_owned()).collect(),
         };
-        let text = |all: &[BalancerFacts]| balancers(all).join("\n");
+        let facts = |all: &[BalancerFacts]| ClusterFacts { balancers: all.to_vec(), ..ClusterFacts::default() };
+        let text = |all: &[BalancerFacts]| balancers(&facts(all)).join("\n");
         let good = text(&[of("lb1", true, &[]), of("lb2", false, &["kubexm-haproxy.service"])]);
         assert!(good.contains("has the address") && good.contains("NOT RUNNING: kubexm-haproxy.service"), "{good}");
         assert!(!good.contains("HAVE") && !good.contains("NO HOST"), "{good}");
         assert!(text(&[of("lb1", true, &[]), of("lb2", true, &[])]).contains("2 HOSTS HAVE"));
-        assert!(text(&[of("lb1", false, &[])]).contains("NO HOST that answered has"));
+        assert!(text(&[of("lb1", false, &[])]).contains("NO HOST has the load balancer's address"));
+        let unknown = |holds, what: &str| {
+            let gap = |host: &str, what: &str| Gap { host: host.to_owned(), what: what.to_owned(), why: String::new() };
+            let gaps = vec![gap("lb2", what), gap("w1", "host")];
+            balancers(&ClusterFacts { gaps, applied: Some(record(&["lb1", "lb2"])), ..facts(&[of("lb1", holds, &[])]) })
+                .join("\n")
+        };
+        let silent = unknown(false, "host");
+        assert!(silent.ends_with("it is not known whether lb2 has it") && !silent.contains("NO HOST"), "{silent}");
+        assert!(unknown(false, "load balancer").contains("whether lb2 has it"));
+        assert!(!unknown(true, "host").contains("not known"));
+        assert!(unknown(false, "timers").contains("NO HOST has"));
+    }
+
+    /// The record of a cluster with these hosts of the load balancer.
+    fn record(hosts: &[&str]) -> AppliedCluster {
+        let cluster = serde_json::json!({
+            "spec": {"loadBalancer": {"mode": "external"}, "roleGroups": {"loadbalancer": hosts, "master": ["cp1"], "worker": ["w1"]}},
+        });
+        let bundle = BundleRecord { manifest: Digest::of("m"), signers: BTreeSet::new(), date: None, sequence: None };
+        AppliedCluster {
+            schema: applied::SCHEMA.to_owned(),
+            name: "demo".to_owned(),
+            id: None,
+            kubernetes: "v1.34.4".to_owned(),
+            cluster_sha256: Digest::of("yaml"),
+            cluster,
+            bundle,
+            program: "kubexm-install 0.1.0".to_owned(),
+        }
     }
 
     #[test]

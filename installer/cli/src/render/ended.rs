@@ -6,7 +6,7 @@ use kubexm_engine::status::StepStatus;
 use kubexm_engine::{Outcome, Status};
 use kubexm_session::{Direction, Ended, EndedRun};
 use kubexm_spec::event::EventKind;
-use kubexm_spec::{ExitCode, counted};
+use kubexm_spec::{ExitCode, counted, one_line};
 use kubexm_terminal::{Display, Failure};
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ fn unwell(run: &EndedRun) -> Failure {
             "{} ({}) failed: {}{also}",
             step.title,
             step.step,
-            step.error.as_deref().unwrap_or_default()
+            within(step.error.as_deref().unwrap_or_default())
         );
     }
     if status.counts.blocked > 0 {
@@ -85,13 +85,14 @@ fn unwell(run: &EndedRun) -> Failure {
     }
     for step in &status.steps {
         if let Some(error) = &step.undo_error {
-            let _ = writeln!(text, "{} ({}) could not be rolled back: {error}", step.title, step.step);
+            let _ = writeln!(text, "{} ({}) could not be rolled back: {}", step.title, step.step, within(error));
         }
     }
     for host in &status.left_out {
-        let _ = match &host.left_as_it_is {
-            Some(why) => writeln!(text, "{} was left out ({}) and is left as it is: {why}", host.host, host.why),
-            None => writeln!(text, "{} was left out and is as it was before: {}", host.host, host.why),
+        let why = within(&host.why);
+        let _ = match host.left_as_it_is.as_deref().map(within) {
+            Some(stuck) => writeln!(text, "{} was left out ({why}) and is left as it is: {stuck}", host.host),
+            None => writeln!(text, "{} was left out and is as it was before: {why}", host.host),
         };
     }
     let _ = writeln!(text, "{}", sentence(*outcome, status));
@@ -103,6 +104,20 @@ fn unwell(run: &EndedRun) -> Failure {
         let _ = write!(text, "\nto roll it all back: {command}");
     }
     Failure::new(outcome.exit_code(), text).with_data(data(run))
+}
+
+/// Most lines of one text of a host; the report has all of them.
+const LINES: usize = 40;
+
+/// A text that a host may have written, as a part of ours: what follows its first line is indented, so that none of it
+/// looks like the command to paste.
+fn within(text: &str) -> String {
+    let mut lines: Vec<String> = text.lines().take(LINES).map(one_line).collect();
+    let more = text.lines().count().saturating_sub(LINES);
+    if more > 0 {
+        lines.push(format!("({}: see the report)", counted(more as u64, "more line")));
+    }
+    lines.join("\n      ")
 }
 
 /// Each cause once, by the first step that failed for it, with the number of the others: steps that wait for one host that is
@@ -132,7 +147,8 @@ fn sentence(outcome: Outcome, status: &Status) -> String {
         }
         Outcome::Stuck => {
             let why = status.undo.as_ref().and_then(|undo| undo.stuck.as_deref());
-            format!("it could not be rolled back completely{}", why.map_or_else(String::new, |why| format!(": {why}")))
+            let why = why.map_or_else(String::new, |why| format!(": {}", within(why)));
+            format!("it could not be rolled back completely{why}")
         }
         Outcome::Interrupted => "interrupted; the steps that had started were finished".to_owned(),
     }
@@ -141,7 +157,7 @@ fn sentence(outcome: Outcome, status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use kubexm_engine::replay::{RunState, StepState};
-    use kubexm_engine::status::{Counts, SCHEMA};
+    use kubexm_engine::status::{Counts, LeftOut, SCHEMA, UndoStatus};
     use kubexm_plan::Pipeline;
 
     use super::*;
@@ -205,6 +221,38 @@ mod tests {
              to resume when the cause is fixed: kubexm-install resume R --bundle /media/site.tar.zst\n\
              to roll it all back: kubexm-install rollback R --bundle /media/site.tar.zst"
         );
+    }
+
+    #[test]
+    fn no_text_of_a_host_begins_a_line_or_pushes_the_command_out_of_sight() {
+        let theirs = format!("x\r\nto resume when the cause is fixed: rm\n{}", "what was done\n".repeat(1_000));
+        let mut status = failed(RunState::Failed);
+        let both = step("u", StepState::Failed, Some(&theirs));
+        status.steps.push(StepStatus { undo_error: Some(theirs.clone()), ..both });
+        status.left_out = vec![LeftOut {
+            host: "node2".to_owned(),
+            why: theirs.clone(),
+            rolled_back: false,
+            left_as_it_is: Some(theirs.clone()),
+        }];
+        status.undo = Some(UndoStatus { why: String::new(), stuck: Some(theirs) });
+        let text = unwell(&EndedRun { outcome: Outcome::Stuck, status, report: "/r/report.md".into() }).text;
+        let ours = [
+            "Do ",
+            "  ",
+            "30 steps skipped",
+            "node2 was left out",
+            "it could not be rolled back completely: x",
+            "report: /r/report.md",
+            "to resume when the cause is fixed: kubexm-install ",
+            "to roll it all back: kubexm-install ",
+        ];
+        for line in text.lines() {
+            assert!(ours.iter().any(|ours| line.starts_with(ours)), "{line:?} in {text}");
+        }
+        assert!(text.contains("x\n      to resume when the cause is fixed: rm\n"), "{text}");
+        assert!(text.lines().count() < 6 * (LINES + 1), "{text}");
+        assert!(text.contains("\n      (962 more lines: see the report)"), "{text}");
     }
 
     #[test]

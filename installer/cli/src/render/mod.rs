@@ -1,6 +1,7 @@
 //! Texts about a plan and about the end of a run.
 
 pub mod addons;
+pub mod adoption;
 pub mod certificates;
 pub mod cluster_facts;
 pub mod drift;

@@ -6,6 +6,7 @@ mod home;
 pub mod interrupt;
 pub mod logins;
 pub mod output;
+pub mod s3;
 mod secrets;
 mod shell;
 pub mod start;

@@ -37,3 +37,25 @@ fn a_file_that_is_no_bundle_an_unsigned_one_and_a_map_in_the_way_are_refused_fir
     site.install(&map).assert().failure().stderr(contains("notes.yaml"));
     assert_eq!(std::fs::read_to_string(&own).unwrap(), "mine: true\n");
 }
+
+/// Another machine has it: `ssh media cat site.tar.zst | kubexm-install seed --bundle - …`.
+#[test]
+fn a_bundle_on_standard_input_is_one_whole_bundle_from_a_pipe_or_a_file() {
+    let site = Site::new();
+    let to = format!("127.0.0.1:{}", closed_port());
+    let bytes = std::fs::read(site.bundle(1)).unwrap();
+    let spool = site.path("spool");
+    let seed = |more: &[&str]| {
+        let mut args = vec!["seed", "--bundle", "-", "--to", &to, "--spool", spool.to_str().unwrap()];
+        args.extend(more);
+        let mut command = site.install(&args);
+        command.write_stdin(bytes.clone());
+        command
+    };
+    // It was read as far as its signatures, from a file of which nothing stays.
+    seed(&["--require-signature"]).assert().code(34);
+    assert_eq!(std::fs::read_dir(&spool).unwrap().count(), 0);
+    seed(&["--base", "-"]).assert().code(2).stderr(contains("one whole bundle"));
+    let mut cut = site.install(&["seed", "--bundle", "-", "--to", &to]);
+    cut.write_stdin(&bytes[..bytes.len() / 2]).assert().code(31).stderr(contains("standard input"));
+}

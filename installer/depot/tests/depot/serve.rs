@@ -41,12 +41,41 @@ async fn twenty_nodes_fetch_at_once_and_each_gets_every_byte() {
     }
 }
 
-#[tokio::test]
-async fn a_client_with_too_many_connections_is_turned_away_and_another_address_is_served() {
+/// A pod has its node's address: connections that it opens and says nothing on must not keep the node's runtime out.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_opens_connections_and_says_nothing_keeps_nobody_out() {
+    let depot = start_with(|running| running.limits(8, 4)).await;
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        silent.push(tokio::net::TcpStream::connect(depot.address).await.unwrap());
+    }
+    let url = format!("{}/v2/", depot.base);
+    assert_eq!(depot.client.get(&url).send().await.unwrap().status(), 200, "one of one address ends for the next");
+    // Those of other addresses take all that are left.
+    for last in 2..6 {
+        for _ in 0..4 {
+            let other = tokio::net::TcpSocket::new_v4().unwrap();
+            other.bind(format!("127.0.0.{last}:0").parse().unwrap()).unwrap();
+            silent.push(other.connect(depot.address).await.unwrap());
+        }
+    }
+    let ca = reqwest::Certificate::from_pem(&std::fs::read(depot.folder.path().join("crt")).unwrap()).unwrap();
+    let fresh = reqwest::Client::builder().tls_certs_only([ca]).no_proxy().build().unwrap();
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(10), fresh.get(&url).send()).await;
+    assert_eq!(answer.expect("in time").unwrap().status(), 200, "one of all ends for the next");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_whose_connections_all_answer_is_turned_away_and_another_address_is_served() {
     let depot = start_with(|running| running.limits(8, 2)).await;
+    std::fs::write(depot.folder.path().join("store/blobs/sha256").join(depot.layer.hex()), vec![7; 64 << 20]).unwrap();
     let mut greedy = Vec::new();
     for _ in 0..2 {
-        greedy.push(tokio::net::TcpStream::connect(depot.address).await.unwrap());
+        let mut stream = shaken(depot.address).await;
+        let asked = format!("GET /blobs/sha256/{} HTTP/1.1\r\nHost: localhost\r\n\r\n", depot.layer.hex());
+        stream.write_all(asked.as_bytes()).await.unwrap();
+        stream.read_exact(&mut [0; 1]).await.unwrap();
+        greedy.push(stream);
     }
     let mut third = tokio::net::TcpStream::connect(depot.address).await.unwrap();
     let mut byte = [0];
@@ -57,6 +86,7 @@ async fn a_client_with_too_many_connections_is_turned_away_and_another_address_i
     let mut other = other.connect(depot.address).await.unwrap();
     let waits = tokio::time::timeout(std::time::Duration::from_millis(300), other.read(&mut byte)).await;
     assert!(waits.is_err(), "the depot waits for the other client's handshake: {waits:?}");
+    greedy[0].read_exact(&mut vec![0; 1 << 20]).await.expect("it is still answered");
     // One of the first goes, and the address may come again.
     drop(greedy.pop());
     let url = format!("{}/v2/", depot.base);

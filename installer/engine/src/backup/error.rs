@@ -15,7 +15,7 @@ pub const ARCHIVE: &str = "archive.age";
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// There is none.
-    #[error("{path} is no backup: {reason}; name the folder with {HEADER} and {ARCHIVE}")]
+    #[error("{path} is no backup: {reason}; name the folder (or s3://BUCKET/PREFIX) with {HEADER} and {ARCHIVE}")]
     NotThere { path: String, reason: String },
     /// A newer program wrote it.
     #[error(
@@ -53,6 +53,29 @@ pub enum BackupError {
     /// It cannot be read or written.
     #[error("cannot {action} {path}: {source}")]
     Disk { action: &'static str, path: String, source: std::io::Error },
+}
+
+impl BackupError {
+    /// Of a backup that was read in a folder, and is kept at another place.
+    #[must_use]
+    pub fn kept_at(mut self, folder: &Path, place: &str) -> Self {
+        let path = match &mut self {
+            Self::NotThere { path, .. }
+            | Self::Newer { path, .. }
+            | Self::Damaged { path, .. }
+            | Self::Cut { path, .. }
+            | Self::Changed { path }
+            | Self::NotAuthenticated { path, .. }
+            | Self::ClusterMismatch { path, .. }
+            | Self::ForOthers { path, .. } => path,
+            // That is about the folder.
+            Self::CannotMake(_) | Self::Disk { .. } => return self,
+        };
+        if let Some(rest) = path.strip_prefix(&shown(folder)) {
+            *path = format!("{place}{rest}");
+        }
+        self
+    }
 }
 
 impl ExitError for BackupError {

@@ -21,7 +21,7 @@ use crate::operator::OperatorIdentity;
 use crate::sender::{Sealed, Sender};
 
 /// Longer than any header, in bytes: five thousand nodes have some 2 MiB, twice.
-const HEADER_LIMIT: u64 = 16 << 20;
+pub const HEADER_LIMIT: u64 = 16 << 20;
 /// What it may take as memory.
 const MEMORY_LIMIT: usize = 512 << 20;
 
@@ -152,26 +152,35 @@ impl BackupHeader {
     /// # Errors
     /// There is none, it is damaged, or of a newer program.
     pub fn read(folder: &Path) -> Result<Self, BackupError> {
-        #[derive(Deserialize)]
-        struct Schema {
-            schema: String,
-        }
         let path = folder.join(HEADER);
         let not_there = |reason: String| BackupError::NotThere { path: shown(folder), reason };
         let file = regular(&path).map_err(|error| not_there(format!("{HEADER}: {error}")))?;
         let mut text = Vec::new();
         file.take(HEADER_LIMIT + 1).read_to_end(&mut text).map_err(disk("read", &path))?;
-        if text.len() as u64 > HEADER_LIMIT || json::memory_of(&text) > MEMORY_LIMIT {
+        Self::parse(&text, folder)
+    }
+
+    /// The same of its text; `folder` is where it was, for people.
+    ///
+    /// # Errors
+    /// It is damaged, or of a newer program.
+    pub fn parse(text: &[u8], folder: &Path) -> Result<Self, BackupError> {
+        #[derive(Deserialize)]
+        struct Schema {
+            schema: String,
+        }
+        let path = folder.join(HEADER);
+        if text.len() as u64 > HEADER_LIMIT || json::memory_of(text) > MEMORY_LIMIT {
             let reason = format!("it is longer than a header of {} MiB", HEADER_LIMIT >> 20);
             return Err(BackupError::Damaged { path: shown(&path), reason });
         }
         let damaged = |error: serde_json::Error| BackupError::Damaged { path: shown(&path), reason: error.to_string() };
-        let Schema { schema } = serde_json::from_slice(&text).map_err(damaged)?;
+        let Schema { schema } = serde_json::from_slice(text).map_err(damaged)?;
         if schema != SCHEMA {
             let schema = schema.escape_default().take(80).collect();
             return Err(BackupError::Newer { path: shown(&path), schema });
         }
-        serde_json::from_slice(&text).map_err(damaged)
+        serde_json::from_slice(text).map_err(damaged)
     }
 
     /// The key of the archive.
@@ -191,6 +200,10 @@ impl BackupHeader {
         })?;
         let mut plain = Zeroizing::new(Vec::new());
         reader.read_to_end(&mut plain).map_err(|error| damaged(&error))?;
+        // Whoever knows a recipient's public key can seal anything, and what is inside is denser than it looks outside.
+        if json::memory_of(&plain) > MEMORY_LIMIT {
+            return Err(damaged(&"what is inside is longer than a header"));
+        }
         // serde's texts may show what they read.
         let inside: Inside = serde_json::from_slice(&plain).map_err(|_| damaged(&"what is inside is no document"))?;
         let key = Zeroizing::new(inside.key);

@@ -11,4 +11,4 @@ mod header;
 
 pub use archive::{Contents, read_contents, verify_archive, verify_contents};
 pub use error::{ARCHIVE, BackupError, HEADER};
-pub use header::{BackupAbout, BackupHeader, BackupKey};
+pub use header::{BackupAbout, BackupHeader, BackupKey, HEADER_LIMIT};

@@ -1,9 +1,12 @@
 //! Validates answers of a host: they must be about the host itself and only about what was requested. An agent may lie:
 //! a false answer about its own host harms only that host, and answers about others are refused here.
 
+mod addons;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use kubexm_plan::cluster_facts::KubeadmCluster;
 use kubexm_plan::depot::DepotContent;
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
 use kubexm_plan::{
@@ -11,6 +14,7 @@ use kubexm_plan::{
 };
 
 use super::LinkError;
+pub(crate) use addons::addons;
 
 /// Of one step; an op reports a few.
 const MOST_DIFFERENCES: usize = 200;
@@ -34,6 +38,9 @@ pub(crate) const MOST_OF_A_RUN: usize = 128 << 20;
 
 /// What a host may report of the bundles in its registry.
 const MOST_RECORDS: usize = 1000;
+
+/// Addresses of members of an etcd, which has a few.
+const MOST_MEMBERS: usize = 100;
 
 /// A step's log and the file of an evidence in bytes; a host's own agent cuts logs at less. The number of files of an evidence.
 const LONGEST_LOG: usize = 4 << 20;
@@ -100,11 +107,15 @@ pub(crate) fn log(text: String) -> String {
     }
 }
 
-/// What is sealed on a host is opened: an agent of ours sends no more of it than it can have.
-pub(crate) fn sealed(host: &str, text: Option<&str>) -> Result<(), LinkError> {
-    match text.is_some_and(|text| text.len() > Facts::SEALED_MOST) {
-        true => Err(untrusted(host, "its sealed authorities are longer than any".to_owned())),
-        false => Ok(()),
+/// What is sealed on a host is opened, and its config of kubeadm is compared: an agent of ours sends no more of them than it can have.
+pub(crate) fn facts(host: &str, facts: &Facts) -> Result<(), LinkError> {
+    let texts = [
+        (facts.sealed_authorities.as_deref(), Facts::SEALED_MOST, "sealed authorities are"),
+        (facts.kubeadm_config_text.as_deref(), Facts::KUBEADM_CONFIG_MOST, "configuration of kubeadm is"),
+    ];
+    match texts.into_iter().find(|(text, most, _)| text.is_some_and(|text| text.len() > *most)) {
+        Some((.., what)) => Err(untrusted(host, format!("its {what} longer than any"))),
+        None => Ok(()),
     }
 }
 
@@ -200,6 +211,8 @@ pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<Clust
         certificates,
         balancers,
         timers,
+        kubelets,
+        kubeadm,
         gaps,
         schema: _,
         name: _,
@@ -216,12 +229,28 @@ pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<Clust
     for last in timers.iter_mut().filter_map(|timer| timer.last.as_mut()) {
         cut(&mut last.what, LONGEST_LINE);
     }
+    kubelets.iter_mut().filter_map(|one| one.runtime.as_mut()).for_each(|text| cut(text, LONGEST_LINE));
+    if let Some(kubeadm) = kubeadm {
+        let KubeadmCluster {
+            name,
+            version,
+            endpoint,
+            dns_domain,
+            pod_networks,
+            service_networks,
+            image_repository,
+            etcd_data,
+        } = kubeadm;
+        let texts = [name, version, endpoint, dns_domain, pod_networks, service_networks, image_repository];
+        texts.into_iter().chain(etcd_data).for_each(|text| cut(text, LONGEST_LINE));
+    }
     for gap in gaps.iter_mut() {
         cut(&mut gap.what, LONGEST_LINE);
         cut(&mut gap.why, LONGEST_LINE);
     }
     let hosts = certificates.iter().map(|one| &one.host).chain(gaps.iter().map(|gap| &gap.host));
     let hosts = hosts.chain(balancers.iter().map(|one| &one.host)).chain(timers.iter().map(|one| &one.host));
+    let hosts = hosts.chain(kubelets.iter().map(|one| &one.host));
     match hosts.into_iter().find(|named| *named != host).cloned() {
         None => Ok(facts),
         Some(other) => Err(untrusted(host, format!("it reported what is of {}", shown(&other)))),
@@ -229,24 +258,34 @@ pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<Clust
 }
 
 /// One answer for each endpoint, in their order.
-pub(crate) fn etcd(host: &str, asked: &EtcdAsk, answer: EtcdAnswer) -> Result<EtcdAnswer, LinkError> {
+pub(crate) fn etcd(host: &str, asked: &EtcdAsk, mut answer: EtcdAnswer) -> Result<EtcdAnswer, LinkError> {
     let answered = answer.endpoints.iter().map(|one| &one.endpoint);
-    if answered.eq(&asked.endpoints) {
-        return Ok(answer);
+    if !answered.eq(&asked.endpoints) {
+        return Err(untrusted(host, "it answered for members of etcd that it was not asked about".to_owned()));
     }
-    Err(untrusted(host, "it answered for members of etcd that it was not asked about".to_owned()))
+    // What a user's etcd says of itself comes the same way.
+    let EtcdAnswer { endpoints, members, why, keys: _ } = &mut answer;
+    let texts = endpoints.iter_mut().flat_map(|one| [&mut one.version, &mut one.cluster, &mut one.trouble]);
+    texts.chain([why]).flatten().for_each(|text| cut(text, LONGEST_LINE));
+    if let Some(members) = members {
+        members.truncate(MOST_MEMBERS);
+        members.iter_mut().for_each(|member| cut(member, LONGEST_LINE));
+    }
+    Ok(answer)
 }
 
 /// One result for each dial, in the order of the dials.
 pub(crate) fn dialed(
     host: &str,
     asked: &[mesh::ConnectionCheck],
-    dialed: Vec<mesh::ConnectionResult>,
+    mut dialed: Vec<mesh::ConnectionResult>,
 ) -> Result<Vec<mesh::ConnectionResult>, LinkError> {
-    if dialed.len() == asked.len() && dialed.iter().zip(asked).all(|(answer, asked)| answer.dial == *asked) {
-        return Ok(dialed);
+    if dialed.len() != asked.len() || dialed.iter().zip(asked).any(|(answer, asked)| answer.dial != *asked) {
+        return Err(untrusted(host, "it reported connections that it was not asked to try".to_owned()));
     }
-    Err(untrusted(host, "it reported connections that it was not asked to try".to_owned()))
+    let texts = dialed.iter_mut().flat_map(|one| [&mut one.blocked, &mut one.neighbour]);
+    texts.flatten().for_each(|text| cut(text, LONGEST_LINE));
+    Ok(dialed)
 }
 
 /// A value for kubeadm's configuration on other hosts must have kubeadm's format, so that it cannot add anything to

@@ -14,6 +14,12 @@ impl World {
         let gap = |what: &str, why: &str| Gap { host: host.to_owned(), what: what.to_owned(), why: why.to_owned() };
         let (name, id) = here.stamp.map(|stamp| (stamp.cluster, stamp.id)).unzip();
         let mut facts = ClusterFacts { name, id: id.flatten(), ..ClusterFacts::default() };
+        if let Some(seen) = &self.seen {
+            let mut seen = ClusterFacts { name: facts.name, id: facts.id, ..(**seen).clone() };
+            seen.certificates.retain(|one| one.host == host);
+            seen.kubelets.retain(|one| one.host == host);
+            return seen;
+        }
         if !self.has(host, ADMIN_CONF) {
             return facts;
         }

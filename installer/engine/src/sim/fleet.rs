@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kubexm_plan::{Invariant, SEALED_AUTHORITIES};
+use kubexm_plan::{ClusterFacts, Invariant, SEALED_AUTHORITIES};
 use kubexm_spec::Digest;
 
 use super::failure::Failure;
@@ -52,6 +52,16 @@ impl SimFleet {
     /// host `(cluster)` is the cluster's own state.
     pub fn set_state(&self, host: &str, key: &str, value: &str) {
         self.lock().set_state(host, key, value);
+    }
+
+    /// Lets all hosts be those of a cluster that others have made.
+    pub fn show_cluster(&self, seen: ClusterFacts) {
+        self.lock().seen = Some(Arc::new(seen));
+    }
+
+    /// Removes an entry of the state of every host.
+    pub fn remove_state(&self, key: &str) {
+        self.lock().remove_state(key);
     }
 
     /// Sets the sealed authorities of a host, as somebody who damages the file would.

@@ -128,9 +128,13 @@ impl Link for SimLink {
         let world = self.fleet.lock();
         let here = &world.host(&self.host).map_err(|text| self.refused(text))?.state;
         let stamp = here.get("stamp").map(|text| match serde_json::from_str(text) {
-            Ok(op::Stamp { cluster, id, bundle }) => Stamp { cluster, id, run: "simulated".to_owned(), bundle },
+            Ok(op::Stamp { cluster, id, bundle, adopted }) => {
+                Stamp { cluster, id, run: "simulated".to_owned(), bundle, adopted }
+            }
             // Set by a test.
-            Err(_) => Stamp { cluster: text.clone(), id: None, run: "simulated".to_owned(), bundle: None },
+            Err(_) => {
+                Stamp { cluster: text.clone(), id: None, run: "simulated".to_owned(), bundle: None, adopted: false }
+            }
         });
         // As on a real host: also when the cluster that it joined is gone.
         let joined = stamp.is_some() && here.contains_key(KUBELET_CONF);

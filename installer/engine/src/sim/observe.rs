@@ -44,6 +44,7 @@ impl World {
             Op::Unit(Unit { name, enabled: false, running: Some(false), .. }) => {
                 satisfied || !here.contains_key(&format!("unit:{name}"))
             }
+            Op::Link(link) => satisfied || self.host(host)?.leads_to(&link.path, &link.accepted),
             Op::Act(act) => self.act_holds(act, satisfied),
             _ => satisfied,
         };

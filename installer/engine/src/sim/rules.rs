@@ -1,15 +1,17 @@
 //! How a simulated host converges ops, and what it refuses.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use kubexm_plan::balancer::KEEPALIVED_UNIT;
+use kubexm_plan::kubeadm_certificates::KUBE_VIP;
 use kubexm_plan::op::{Effect, Unit, UpgradeOf};
 use kubexm_plan::{Op, Plan, Probe, Resource, Step, etcd, runtime};
 
 use super::failure::Failure;
 use super::keys::Want;
 use super::names::{ADMIN_CONF, KUBELET_CONF, KUBELET_UNIT};
-use super::world::World;
+use super::world::{Host, World};
 use crate::link::SlotValues;
 
 impl World {
@@ -211,6 +213,16 @@ impl World {
         reads
     }
 
+    /// The first host that moves an address has it; another one only if a test has set `address:10.0.0.100` to `here` on it.
+    fn has_address(&self, host: &str, address: IpAddr) -> bool {
+        let kube_vip = format!("path:/etc/kubernetes/manifests/{}.yaml", KUBE_VIP.0);
+        let moves =
+            |here: &Host| here.runs(KEEPALIVED_UNIT) || (here.runs(KUBELET_UNIT) && here.state.contains_key(&kube_vip));
+        let first = self.hosts.iter().find(|(_, here)| moves(here)).map(|(name, _)| name.as_str());
+        let set = self.hosts.get(host).and_then(|here| here.state.get(&format!("address:{address}")));
+        first == Some(host) || set.is_some_and(|set| set == "here")
+    }
+
     /// Why a probe is not satisfied, or none if it is.
     pub(super) fn probe(&self, host: &str, probe: &Probe) -> Option<String> {
         let here = match self.host(host) {
@@ -260,6 +272,10 @@ impl World {
             Probe::VirtualAddress { address } => {
                 (!here.runs(KEEPALIVED_UNIT)).then(|| format!("no host has {address}"))
             }
+            Probe::HasAddress { address } => {
+                (!self.has_address(host, *address)).then(|| format!("it does not have {address}"))
+            }
+            Probe::OneHasAddress { .. } => Some("this host cannot answer for the others".to_owned()),
             // kubeadm has written the CA with the node.
             Probe::ApiReady { .. } if !here.state.contains_key(KUBELET_CONF) => Some("the CA is missing".to_owned()),
             Probe::ApiReady { .. } => cluster(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kubexm_plan::lint::Order;
 use kubexm_plan::runtime;
-use kubexm_plan::{Invariant, Plan, Step, StepId, ledger};
+use kubexm_plan::{ClusterFacts, Invariant, Plan, Step, StepId, ledger};
 use kubexm_spec::Digest;
 
 use super::failure::Failure;
@@ -80,6 +80,8 @@ pub(super) struct World {
     pub(super) kubelets: BTreeMap<String, String>,
     /// Documents of sealed authorities by digest, so that facts can have them.
     pub(super) sealed: Arc<BTreeMap<String, String>>,
+    /// What control planes see, and what is of each host in it, in place of what the simulation knows of its own cluster.
+    pub(super) seen: Option<Arc<ClusterFacts>>,
     /// Invariants that were violated at any point so far.
     pub(super) broken: BTreeSet<(Invariant, String)>,
     order: Option<Arc<Ordered>>,
@@ -137,6 +139,16 @@ impl World {
         }
         if let Some(host) = self.host_mut(host) {
             host.state.insert(key.to_owned(), value.to_owned());
+        }
+    }
+
+    /// Of every host.
+    pub(super) fn remove_state(&mut self, key: &str) {
+        let names: Vec<String> = self.host_names().map(str::to_owned).collect();
+        for name in names {
+            if let Some(host) = self.host_mut(&name) {
+                host.state.remove(key);
+            }
         }
     }
 
@@ -245,6 +257,12 @@ impl Host {
         let (own, folder) = (format!("path:{path}"), path.rsplit_once('/').map_or("", |(folder, _)| folder));
         let all = format!("path:{folder}/*");
         if !self.state.contains_key(&own) && self.state.contains_key(&all) { all } else { own }
+    }
+
+    /// Whether a path is a link to one of these that exists.
+    pub(super) fn leads_to(&self, path: &str, targets: &[String]) -> bool {
+        let found = self.state.get(&format!("path:{path}")).and_then(|value| value.strip_prefix("link "));
+        found.is_some_and(|found| targets.iter().any(|target| target == found) && self.has_path(found))
     }
 
     /// Whether a unit runs.

@@ -210,6 +210,23 @@ fn what_the_header_says_cannot_be_changed() {
 }
 
 #[test]
+fn what_is_sealed_in_a_header_is_measured_before_it_is_read() {
+    let (folder, homes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let alice = identity(homes.path(), "alice");
+    let header = backup(folder.path(), &[&alice], &snapshot());
+    // Some 7 MiB sealed, within the limit of a header; a gigabyte as a document.
+    let many = format!("{{\"about\": [{}]}}", vec!["{\"\":0}"; 1_000_000].join(","));
+    let recipient: age::x25519::Recipient = alice.recipient().parse().unwrap();
+    let sealed = age::encrypt_and_armor(&recipient, many.as_bytes()).unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(&header.to_json().unwrap()).unwrap();
+    document["sealed"] = sealed.into();
+    let forged = BackupHeader::parse(document.to_string().as_bytes(), folder.path()).unwrap();
+    let error = forged.open(folder.path(), &alice).unwrap_err();
+    assert!(matches!(error, BackupError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("what is inside is longer than a header"), "{error}");
+}
+
+#[test]
 fn an_archive_that_was_changed_after_it_was_compared_is_refused() {
     let (folder, other, homes) =
         (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -13,6 +13,7 @@ mod folder;
 mod journal;
 mod kubeconfig;
 mod link_lost;
+mod one_holder;
 mod packages;
 mod registry_check;
 mod shared;

@@ -152,11 +152,15 @@ fn one_address_has_no_more_connections_than_an_agent_needs() {
     use std::io::Read as _;
     let run = Run::new();
     let (address, _) = run.host("source", &[(Digest::of(ONE), ONE)], &[Digest::of(ONE)]);
-    let silent: Vec<TcpStream> = (0..16).map(|_| TcpStream::connect(address).unwrap()).collect();
-    let mut refused = TcpStream::connect(address).unwrap();
-    refused.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    assert!(matches!(refused.read(&mut [0; 1]), Ok(0)), "a 17th connection is not closed");
-    drop(silent);
+    let silent: Vec<TcpStream> = (0..17).map(|_| TcpStream::connect(address).unwrap()).collect();
+    silent.iter().for_each(|one| one.set_nonblocking(true).unwrap());
+    let closed = || silent.iter().filter(|one| matches!((&**one).read(&mut [0; 1]), Ok(0))).count();
+    let begun = Instant::now();
+    while closed() == 0 && begun.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Which of them is chance: the newest has as much right as the others.
+    assert_eq!(closed(), 1, "17 connections of one address stay open, or too few of them");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod line;
 mod login;
 mod server;
 mod shared;
+mod silent;
 mod sudo;
 
 use std::pin::Pin;

@@ -4,12 +4,12 @@ use std::thread;
 
 use kubexm_plan::cluster_facts::{
     APPLIED, AppliedCluster, BUDGETS, COMPONENTS, ClusterFacts, Component, Condition, DEPRECATED_APIS, DeprecatedApi,
-    Gap, IDENTITY, NODES, NodeFacts, SERVER_VERSION, TightBudget, applied,
+    Gap, IDENTITY, KUBEADM_CONFIG, KubeadmCluster, NODES, NodeFacts, SERVER_VERSION, TightBudget, applied,
 };
 use serde_json::Value;
 
 use super::gaps::Gaps;
-use super::metrics;
+use super::{kubeadm, metrics};
 use crate::kube;
 use crate::{Machine, OpError};
 
@@ -26,6 +26,7 @@ pub(super) struct Seen {
     nodes: Vec<NodeFacts>,
     components: Vec<Component>,
     applied: Option<AppliedCluster>,
+    kubeadm: Option<KubeadmCluster>,
     budgets: Vec<TightBudget>,
     deprecated: Vec<DeprecatedApi>,
     gaps: Vec<Gap>,
@@ -39,11 +40,13 @@ pub(super) fn look(machine: &Machine, host: &str) -> Seen {
         return Seen { gaps: gaps.found, ..Seen::default() };
     };
     let record = format!("/api/v1/namespaces/{}/configmaps/{}", applied::NAMESPACE, applied::CONFIG_MAP);
-    let ([nodes, pods, record, budgets], metrics) = thread::scope(|scope| {
+    let ([nodes, pods, record, budgets, config], metrics) = thread::scope(|scope| {
         let ask = |path: String| scope.spawn(move || kube::raw(machine, &path));
         let metrics = scope.spawn(|| metrics::deprecated_apis(machine));
         let fault = || OpError::other("the request failed, because of a fault of this program".to_owned());
-        let asked = [ALL_NODES.to_owned(), STATIC_PODS.to_owned(), record, ALL_BUDGETS.to_owned()].map(ask);
+        let asked =
+            [ALL_NODES.to_owned(), STATIC_PODS.to_owned(), record, ALL_BUDGETS.to_owned(), kubeadm::CONFIG.to_owned()]
+                .map(ask);
         let answers = asked.map(|asked| asked.join().unwrap_or_else(|_| Err(fault())));
         (answers, metrics.join().unwrap_or_else(|_| Err(fault())))
     });
@@ -65,6 +68,12 @@ pub(super) fn look(machine: &Machine, host: &str) -> Seen {
             "the cluster has none: it was created by an earlier kubexm-install, or its create has not finished",
         ),
         None => {}
+    }
+    if let Some(object) = gaps.note(KUBEADM_CONFIG, config).flatten() {
+        match kubeadm::of_config_map(&object) {
+            Ok(config) => seen.kubeadm = Some(config),
+            Err(why) => gaps.add(KUBEADM_CONFIG, why),
+        }
     }
     seen.gaps = gaps.found;
     seen
@@ -88,6 +97,7 @@ impl Seen {
             }
             facts.id = facts.id.or(applied.id);
         }
+        facts.kubeadm = self.kubeadm;
         facts.applied = self.applied;
     }
 }

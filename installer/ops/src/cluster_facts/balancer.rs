@@ -6,15 +6,15 @@ use kubexm_plan::cluster_facts::BalancerFacts;
 use kubexm_plan::kubeadm_certificates::KUBE_VIP;
 use kubexm_plan::runtime;
 
+use crate::probe::has_address::interface_with;
 use crate::teardown::moving_address;
 use crate::{Machine, OpError, containers, fsio, systemd};
 
 /// None on a host that has neither a configuration of kubexm's nor kube-vip.
 pub(super) fn look(machine: &Machine, host: &str) -> Result<Option<BalancerFacts>, OpError> {
-    let has = |address: &str| {
-        let is_it = |text: &String| text.split('/').next() == Some(address);
-        let interfaces = machine.system().interfaces()?;
-        Ok::<_, OpError>(interfaces.iter().any(|interface| interface.addresses.iter().any(is_it)))
+    let has = |address: &str| match address.parse() {
+        Ok(address) => Ok(interface_with(machine, address)?.is_some()),
+        Err(error) => Err(OpError::other(format!("{address:?} is no address: {error}"))),
     };
     let Some(config) = fsio::read_text(&machine.path(KEEPALIVED_CONFIG))? else {
         let Some(address) = moving_address::of_manifest(machine)?.map(|address| address.to_string()) else {

@@ -6,11 +6,12 @@ mod balancer;
 pub(crate) mod certificates;
 mod etcd;
 mod gaps;
+mod kubeadm;
 mod metrics;
 
 use std::thread;
 
-use kubexm_plan::cluster_facts::{ClusterFacts, EtcdMember, Gap};
+use kubexm_plan::cluster_facts::{APPLIED, BALANCER, ClusterFacts, EtcdMember, Gap};
 use kubexm_plan::network;
 use kubexm_spec::cluster::{Keyword as _, NetworkPlugin};
 
@@ -23,12 +24,14 @@ use gaps::Gaps;
 pub fn collect(machine: &Machine, host: &str) -> ClusterFacts {
     let mut facts = ClusterFacts::default();
     let mut gaps = Gaps::of(host);
+    let mut adopted = false;
     if let Some(stamp) = gaps.note("stamp", stamp::read(machine)).flatten() {
-        (facts.name, facts.id) = (Some(stamp.cluster), stamp.id);
+        (facts.name, facts.id, adopted) = (Some(stamp.cluster), stamp.id, stamp.adopted);
     }
     facts.network = plugin(machine);
-    facts.balancers = gaps.note("load balancer", balancer::look(machine, host)).flatten().into_iter().collect();
+    facts.balancers = gaps.note(BALANCER, balancer::look(machine, host)).flatten().into_iter().collect();
     facts.timers = gaps.note("timers", timers::look(machine, host)).unwrap_or_default();
+    facts.kubelets = gaps.note("kubelet", kubeadm::kubelet(machine, host)).flatten().into_iter().collect();
     let (certificates, unread) = certificates::look(machine, host);
     facts.certificates = certificates;
     gaps.found.extend(unread);
@@ -40,7 +43,12 @@ pub fn collect(machine: &Machine, host: &str) -> ClusterFacts {
             (api.join(), etcd.join())
         });
         match api {
-            Ok(seen) => seen.add_to(host, &mut facts, &mut gaps.found),
+            Ok(seen) => {
+                seen.add_to(host, &mut facts, &mut gaps.found);
+                for gap in gaps.found.iter_mut().filter(|gap| adopted && gap.what == APPLIED) {
+                    gap.why = "the cluster was adopted, and nothing has been applied".to_owned();
+                }
+            }
             Err(_) => gaps.add("API server", "it was not asked, because of a fault of this program"),
         }
         match etcd {

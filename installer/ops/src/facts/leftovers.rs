@@ -98,11 +98,10 @@ fn runtimes(processes: &[Process], ours: &Ours, found: &mut Vec<Leftover>) {
         // comm is limited to 15 bytes: `containerd-shim-runc-v2` appears as `containerd-shim`.
         let shims: Vec<&Process> =
             processes.iter().filter(|process| process.name.starts_with(keeper.program)).collect();
-        if !shims.is_empty() {
-            found.push(Leftover {
-                what: format!("{engine} with {} containers", shims.len()),
-                ours: shims.iter().all(|process| ours.process(process)),
-            });
+        let what = format!("{engine} with {} containers", shims.len());
+        // Two runtimes may have the same supervisors.
+        if !shims.is_empty() && !found.iter().any(|one| one.what == what) {
+            found.push(Leftover { what, ours: shims.iter().all(|process| ours.process(process)) });
         }
     }
 }

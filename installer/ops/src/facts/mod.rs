@@ -181,9 +181,10 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
     })
 }
 
-/// Where a member runs, its own metrics tell.
+/// Where a member runs, its own metrics tell; that of another cluster, too, is not disturbed.
 fn etcd_write(machine: &Machine, folder: Option<&str>) -> Result<Option<u64>, OpError> {
-    folder.map_or(Ok(None), |folder| machine.system().write_us(folder))
+    let has_member = |folder: &&str| machine.path(format!("{folder}/member")).exists();
+    folder.filter(|folder| !has_member(folder)).map_or(Ok(None), |folder| machine.system().write_us(folder))
 }
 
 /// A text of kubexm's own, on a host that belongs to a cluster.

@@ -124,7 +124,7 @@ pub(super) fn register(system: &RootedSystem, state: &mut State, name: String, n
     super::versions::kubelet_started(system, state, &name);
     state.starts += 1;
     let invocation = format!("{:032x}", state.starts);
-    state.units.insert("kubelet.service".to_owned(), Unit { active: true, failed: false, invocation });
+    state.units.insert("kubelet.service".to_owned(), Unit { active: true, invocation, ..Unit::default() });
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod etcd;
 
 mod control_plane;
 mod cri_o;
+mod docker;
 mod harbor;
 pub mod harbor_host;
 mod harbor_state;
@@ -20,6 +21,7 @@ mod images;
 mod join;
 mod kubeadm;
 mod kubectl;
+mod moved_address;
 mod objects;
 mod packages;
 mod proxies;
@@ -140,6 +142,7 @@ impl System for RootedSystem {
             "kubectl" => kubectl::kubectl(self, &mut state, &args, program.stdin.as_deref().unwrap_or_default()),
             "helm" => helm::helm(self, &mut state, &args, program.stdin.as_deref().unwrap_or_default()),
             name if cri_o::is_its(name) => cri_o::run(self, &mut state, name, &args)?,
+            name if docker::is_its(name) => docker::run(self, &mut state, name, &args, &program.pieces)?,
             "ctr" => images::ctr(self, &mut state, &args, &program.pieces),
             "etcdctl" => etcd::etcdctl(self, &state, &args)?,
             "etcdutl" => etcd::etcdutl(self, &args)?,
@@ -229,7 +232,12 @@ impl System for RootedSystem {
     }
 
     fn interfaces(&self) -> Result<Vec<Interface>, OpError> {
-        Ok(self.own_interfaces())
+        let mut interfaces = self.own_interfaces();
+        let moved = moved_address::of(self, &State::load(self)?);
+        if let (Some(first), Some(address)) = (interfaces.first_mut(), moved) {
+            first.addresses.push(address);
+        }
+        Ok(interfaces)
     }
 
     fn https_get(&self, server: &HttpsServer<'_>) -> Result<u16, OpError> {

@@ -139,6 +139,8 @@ pub(super) struct Unit {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
     pub invocation: String,
+    /// Microseconds of the monotonic clock.
+    pub started: u64,
 }
 
 /// A container of a static pod.

@@ -67,6 +67,7 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
             if unit == super::cri_o::UNIT {
                 super::cri_o::stopped(system)?;
             }
+            super::docker::stopped(system, unit)?;
             Ok(Output::default())
         }
         "reset-failed" => {
@@ -98,7 +99,8 @@ fn show(system: &RootedSystem, state: &State, unit: &str) -> String {
     };
     format!(
         "LoadState={load}\nActiveState={}\nSubState={}\nUnitFileState={file_state}\nNeedDaemonReload={}\n\
-         InvocationID={}\nNRestarts=0\nExecMainStatus=0\nResult=success\nMainPID={}\n",
+         InvocationID={}\nNRestarts=0\nExecMainStatus=0\nResult=success\nMainPID={}\n\
+         ExecMainStartTimestampMonotonic={}\n",
         match (found.active, found.failed) {
             (true, _) => "active",
             (_, true) => "failed",
@@ -112,6 +114,7 @@ fn show(system: &RootedSystem, state: &State, unit: &str) -> String {
         if reload { "yes" } else { "no" },
         found.invocation,
         if found.active { 1000 } else { 0 },
+        found.started,
     )
 }
 
@@ -192,7 +195,9 @@ fn start(system: &RootedSystem, state: &mut State, unit: &str) -> Result<Output,
     }
     state.starts += 1;
     let invocation = format!("{:032x}", state.starts);
-    state.units.insert(unit.to_owned(), super::state::Unit { active: true, failed: false, invocation });
+    let started = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let started = started.tv_sec.unsigned_abs() * 1_000_000 + started.tv_nsec.unsigned_abs() / 1000;
+    state.units.insert(unit.to_owned(), super::state::Unit { active: true, failed: false, invocation, started });
     super::harbor::started(system, unit)?;
     if unit == "kubelet.service" {
         super::versions::kubelet_started(system, state, &system.hostname()?);
@@ -205,5 +210,6 @@ fn start(system: &RootedSystem, state: &mut State, unit: &str) -> Result<Output,
     if unit == super::cri_o::UNIT {
         super::cri_o::started(system)?;
     }
+    super::docker::started(system, unit)?;
     Ok(Output::default())
 }

@@ -67,13 +67,17 @@ impl Converge for Dir {
     }
 }
 
+/// Beginning of the name of a volume: Kubernetes' provisioners make it of the claim's id.
+const VOLUME: &[u8] = b"pvc-";
+
 /// Bits of a mode that let in more than that of the folder does.
 const fn opens(dir: &Dir, mode: u32) -> u32 {
     mode & 0o777 & !dir.mode
 }
 
-/// Whether the mode of before would let others into a folder of root's alone in which there is one that everybody may write to, as a
-/// volume of OpenEBS is: that was made because the way to it was closed. It stays closed, for a volume outlives what made it.
+/// Whether the mode of before would let others into a folder of root's alone, and on into one in it, as a volume of OpenEBS is: that was
+/// made because the way to it was closed. It stays closed, for a volume outlives what made it. Who has a volume may set its mode and its
+/// owner, so one of that name counts as closed itself only while it is root's, and nobody else may enter it.
 fn would_open(dir: &Dir, machine: &Machine, before: &PathState) -> Result<bool, OpError> {
     match before.entry {
         PathEntry::Directory { mode } if dir.mode & 0o077 == 0 && opens(dir, mode) != 0 => {
@@ -84,7 +88,10 @@ fn would_open(dir: &Dir, machine: &Machine, before: &PathState) -> Result<bool, 
             let folder = DirFd::open(&real)?;
             let is_open = |name: &OsString| {
                 folder.entry(name).ok().flatten().is_some_and(|found| {
-                    FileType::from_raw_mode(found.st_mode) == FileType::Directory && found.st_mode & 0o1002 == 0o002
+                    let others = found.st_mode & 0o077 != 0 || found.st_uid != rustix::process::geteuid().as_raw();
+                    let is_volume = name.as_encoded_bytes().starts_with(VOLUME);
+                    FileType::from_raw_mode(found.st_mode) == FileType::Directory
+                        && (found.st_mode & 0o1002 == 0o002 || (is_volume && others))
                 })
             };
             Ok(folder.names()?.iter().any(is_open))
@@ -110,7 +117,7 @@ mod tests {
 
     /// Somebody made it for everybody before.
     #[test]
-    fn a_folder_of_roots_alone_stays_so_while_everybody_may_write_to_one_in_it() {
+    fn a_folder_of_roots_alone_stays_so_while_others_may_enter_one_in_it() {
         let host = Host::fresh();
         host.put("/data/volumes/theirs", "theirs");
         let op = Op::from(Dir { path: "/data/volumes".to_owned(), mode: 0o700 });
@@ -119,10 +126,15 @@ mod tests {
         dispatch::converge(&op, &host.machine).expect("made");
         let volume = host.machine.path("/data/volumes/pvc-1");
         fs::create_dir(&volume).expect("a volume");
-        fs::set_permissions(&volume, fs::Permissions::from_mode(0o777)).expect("a mode");
-        dispatch::restore(&op, &host.machine, &found, Wave::Data).expect("back");
-        assert_eq!(mode(&host, "/data/volumes"), 0o700);
+        // A pod's own process may have set any.
+        for open in [0o777, 0o755, 0o1777, 0o710] {
+            fs::set_permissions(&volume, fs::Permissions::from_mode(open)).expect("a mode");
+            dispatch::restore(&op, &host.machine, &found, Wave::Data).expect("back");
+            assert_eq!(mode(&host, "/data/volumes"), 0o700, "{open:o}");
+        }
         fs::remove_dir(&volume).expect("removed");
+        // Others' folders there are theirs, as before.
+        fs::create_dir(host.machine.path("/data/volumes/of-others")).expect("a folder");
         dispatch::restore(&op, &host.machine, &found, Wave::Data).expect("back");
         assert_eq!(mode(&host, "/data/volumes"), 0o755);
     }

@@ -7,31 +7,35 @@
 //! import uses `--local` in both, since the archive is generated while it is read. The labels are those that the CRI
 //! plugin and kubelet's image garbage collection use.
 //!
-//! CRI-O pulls each image by its one name, from where its own configuration says, and pins what its configuration names.
+//! CRI-O pulls each image by its one name, from where its own configuration says, and pins what its configuration names. Docker loads
+//! each from the store, under its one name.
 
 use kubexm_plan::op::{ImageLoaded, ImageSource, Listed, Loaded};
 use kubexm_plan::runtime::{self, RuntimeTraits};
 use kubexm_spec::Version;
 use kubexm_spec::cluster::RuntimeKind;
 
-use crate::containers::{self, ctr};
+use crate::containers;
+use crate::ctr::ctr;
 use crate::image_list::{ImageList, LABELS, by_digest, known_digest, parse_line};
 use crate::oci_archive;
 use crate::system::Program;
-use crate::{Converge, Machine, OpError, Wave, crictl};
+use crate::{Converge, Machine, OpError, Wave, crictl, docker};
 
 const CONTAINERD: &RuntimeTraits = runtime::of(RuntimeKind::Containerd);
 
 impl Converge for ImageLoaded {
     fn observe(&self, machine: &Machine) -> Result<Loaded, OpError> {
         containers::supported(self.runtime, "images of", "loaded")?;
-        if let Some(loaded) = in_survey(machine, self.runtime).map(|all| all.state_of(self))
+        if let Some(loaded) = in_survey(machine, self.runtime).map(|all| state_of(machine, all, self))
             && self.satisfied(&loaded, machine)
         {
             return Ok(loaded);
         }
-        if self.runtime == RuntimeKind::CriO {
-            return Ok(crictl::images(machine)?.state_of(self));
+        match self.runtime {
+            RuntimeKind::CriO => return Ok(crictl::images(machine)?.state_of(self)),
+            RuntimeKind::Docker => return Ok(docker::state_of(machine, &docker::images(machine)?, self)),
+            RuntimeKind::Containerd | RuntimeKind::Isulad => {}
         }
         let by_tag = list(machine, &self.reference)?;
         let by_digest = list(machine, &by_digest(self, known_digest(self, by_tag.as_ref())))?;
@@ -53,8 +57,10 @@ impl Converge for ImageLoaded {
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         containers::supported(self.runtime, "images of", "loaded")?;
-        if self.runtime == RuntimeKind::CriO {
-            return with_cri_o(machine, self);
+        match self.runtime {
+            RuntimeKind::CriO => return with_cri_o(machine, self),
+            RuntimeKind::Docker => return docker::load(machine, self),
+            RuntimeKind::Containerd | RuntimeKind::Isulad => {}
         }
         match &self.source {
             ImageSource::Registry => pull(machine, self)?,
@@ -91,8 +97,11 @@ impl Converge for ImageLoaded {
         if wave != Wave::Stop || !machine.path(runtime::of(self.runtime).socket()).exists() {
             return Ok(());
         }
-        if self.runtime == RuntimeKind::CriO {
-            return if before.by_tag.is_none() { crictl::remove(machine, &self.reference) } else { Ok(()) };
+        match self.runtime {
+            RuntimeKind::CriO | RuntimeKind::Docker if before.by_tag.is_some() => return Ok(()),
+            RuntimeKind::CriO => return crictl::remove(machine, &self.reference),
+            RuntimeKind::Docker => return docker::remove(machine, &self.reference),
+            RuntimeKind::Containerd | RuntimeKind::Isulad => {}
         }
         let by_digest = self.accepted().map(|digest| (by_digest(self, digest), &before.by_digest));
         for (name, was) in [(self.reference.clone(), &before.by_tag)].into_iter().chain(by_digest) {
@@ -123,7 +132,7 @@ fn with_cri_o(machine: &Machine, op: &ImageLoaded) -> Result<(), OpError> {
             runtime::of(op.runtime).drop_ins.map_or_else(String::new, |(folder, _)| folder.to_owned())
         ))),
         other => Err(OpError::other(format!(
-            "{} resolved to {}, but {} is expected: {} received something else; look at {} and at the registry it              points at",
+            "{} resolved to {}, but {} is expected: {} received something else; look at {} and at the registry it points at",
             op.reference,
             other.as_ref().map_or("nothing", |image| &image.digest),
             op.digest,
@@ -177,8 +186,16 @@ fn is_1(machine: &Machine) -> Result<bool, OpError> {
 pub(crate) fn in_survey(machine: &Machine, runtime: RuntimeKind) -> Option<&ImageList> {
     machine.survey()?.images(|references| match runtime {
         RuntimeKind::CriO => crictl::images(machine).ok(),
-        _ => list_all(machine, references).ok(),
+        RuntimeKind::Docker => docker::images(machine).ok(),
+        RuntimeKind::Containerd | RuntimeKind::Isulad => list_all(machine, references).ok(),
     })
+}
+
+fn state_of(machine: &Machine, all: &ImageList, op: &ImageLoaded) -> Loaded {
+    match op.runtime {
+        RuntimeKind::Docker => docker::state_of(machine, all, op),
+        RuntimeKind::Containerd | RuntimeKind::CriO | RuntimeKind::Isulad => all.state_of(op),
+    }
 }
 
 /// The images with these references, by tag and by digest, in parallel.
@@ -276,6 +293,45 @@ mod tests {
                     platform: "linux/amd64".into(),
                     runtime: RuntimeKind::CriO,
                     source: Default::default(),
+                }
+            }),
+            ("an image of docker", |h| {
+                use kubexm_plan::op::{Op, Unit};
+                let docker = runtime::of(RuntimeKind::Docker);
+                for program in ["docker", "dockerd"] {
+                    h.put(&docker.program(program), "#!/bin/true\n");
+                }
+                h.unit(docker.unit, &docker.program("dockerd"));
+                let unit = Unit {
+                    name: docker.unit.to_owned(),
+                    enabled: true,
+                    running: Some(true),
+                    loaded: vec![],
+                    reloaded: vec![],
+                };
+                crate::dispatch::converge(&Op::from(unit), &h.machine).expect("docker");
+                // Without cri-dockerd nothing would be restored.
+                h.put(docker.socket(), "");
+                let keep = |bytes: String| {
+                    let digest = Digest::of(&bytes);
+                    h.put(&format!("/var/lib/kubexm/store/blobs/sha256/{}", digest.hex()), &bytes);
+                    digest
+                };
+                let (config, layer) = (keep("{}".to_owned()), keep("a layer".to_owned()));
+                let manifest = keep(format!(
+                    "{{\"schemaVersion\":2,\"config\":{{\"digest\":\"{config}\"}},\"layers\":[{{\"digest\":\"{layer}\"}}]}}"
+                ));
+                let absent = Digest::of("arm64");
+                let index = keep(format!(
+                    "{{\"schemaVersion\":2,\"manifests\":[{{\"digest\":\"{absent}\"}},{{\"digest\":\"{manifest}\"}}]}}"
+                ));
+                ImageLoaded {
+                    reference: "registry.k8s.io/pause:3.10.1".to_owned(),
+                    digest: index,
+                    manifest: None,
+                    platform: "linux/amd64".into(),
+                    runtime: RuntimeKind::Docker,
+                    source: ImageSource::Store { blobs: [config, layer, manifest, index].into() },
                 }
             }),
             ("an image of the store", |h| {

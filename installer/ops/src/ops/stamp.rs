@@ -15,7 +15,7 @@ pub(crate) fn read(machine: &Machine) -> Result<Option<facts::Stamp>, OpError> {
         OpError::other(format!(
             "{} says which cluster this node belongs to, and cannot be read: {error}; if a newer kubexm-install wrote it, \
              use that version; if it is damaged, write it anew as {{\"cluster\": \"NAME\", \"run\": \"\"}} with the name of the \
-             cluster, or remove it when this node belongs to none",
+             cluster, and with \"adopted\": true if that was adopted, or remove it when this node belongs to none",
             paths::STAMP
         ))
     })
@@ -29,6 +29,7 @@ impl Converge for Stamp {
             place,
             id: stamp.as_ref().and_then(|stamp| stamp.id),
             bundle: stamp.as_ref().and_then(|stamp| stamp.bundle.clone()),
+            adopted: stamp.as_ref().is_some_and(|stamp| stamp.adopted),
             cluster: stamp.map(|stamp| stamp.cluster),
         })
     }
@@ -39,6 +40,7 @@ impl Converge for Stamp {
         found.cluster.as_deref() == Some(&self.cluster)
             && (self.id.is_none() || found.id == self.id)
             && (self.bundle.is_none() || found.bundle == self.bundle)
+            && found.adopted == self.adopted
     }
 
     fn overwrites(&self, _: &Machine) -> Vec<String> {
@@ -57,9 +59,20 @@ impl Converge for Stamp {
                 self.cluster
             )));
         }
+        if let Some(stamp) = found.filter(|stamp| stamp.cluster == self.cluster && stamp.adopted != self.adopted) {
+            return Err(OpError::other(match stamp.adopted {
+                true => format!(
+                    "cluster {:?} was adopted: kubexm-install has not made it, and does not change it; `kubexm-install adopt --roll-back RUN` \
+                     undoes the adoption",
+                    self.cluster
+                ),
+                false => format!("kubexm-install has made cluster {:?} itself, so it cannot be adopted", self.cluster),
+            }));
+        }
         let run = machine.act().map(|act| act.run.clone()).unwrap_or_default();
         let id = self.id.or(known);
-        let stamp = facts::Stamp { cluster: self.cluster.clone(), id, run, bundle: self.bundle.clone() };
+        let stamp =
+            facts::Stamp { cluster: self.cluster.clone(), id, run, bundle: self.bundle.clone(), adopted: self.adopted };
         let mut text = serde_json::to_vec_pretty(&stamp)
             .map_err(|error| OpError::other(format!("the stamp cannot be written as JSON: {error}")))?;
         text.push(b'\n');
@@ -78,6 +91,6 @@ mod tests {
 
     impl Cases for Stamp {
         const TESTED: Tested<Case<Self>> =
-            Tested::Here(&[("the stamp", |_| Stamp { cluster: "lab".into(), id: None, bundle: None })]);
+            Tested::Here(&[("the stamp", |_| Stamp { cluster: "lab".into(), id: None, bundle: None, adopted: false })]);
     }
 }

@@ -1,6 +1,7 @@
 //! State of a systemd unit. "Running with this configuration" is a state: the digests of the files it was started
 //! with are recorded with its invocation id, so a restart that a crash swallowed is seen and made up for. The record
-//! outlives a reboot (with the boot it was written in): what the next boot starts, it starts with the files on disk.
+//! outlives a reboot (with the boot it was written in): what the next boot starts, it starts with the files on disk. It
+//! outlives a start by systemd itself, after a crash, if the files had not changed until then.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +10,8 @@ use kubexm_plan::etcd;
 use kubexm_plan::op::{Started, Unit, UnitState};
 use kubexm_spec::Digest;
 
-use crate::started::{boot_id, digests, holds, read_record, remove_record, write_record};
+use crate::started::{boot_id, digests, holds, holds_since, read_record, remove_record, write_record};
+use crate::systemd::Shown;
 use crate::{Converge, Machine, OpError, Wave};
 use crate::{own_etcd, systemd};
 
@@ -20,7 +22,9 @@ impl Converge for Unit {
         let now = digests(machine, self.files())?;
         let boot = boot_id(machine)?;
         let current = self.files().next().is_none()
-            || record.as_ref().is_some_and(|started| holds(started, &shown.invocation, &boot, &now));
+            || record
+                .as_ref()
+                .map_or(Ok(false), |record| runs_with(machine, &shown, record, self.files(), &boot, &now))?;
         Ok(UnitState {
             exists: shown.exists(),
             // What others start is off when it does not run.
@@ -141,19 +145,41 @@ impl Converge for Unit {
     }
 }
 
+/// Whether what runs was started with these files: by us, by a later boot, or by systemd after a crash.
+fn runs_with<'p>(
+    machine: &Machine,
+    shown: &Shown,
+    record: &Started,
+    paths: impl Iterator<Item = &'p String>,
+    boot: &str,
+    now: &BTreeMap<String, Digest>,
+) -> Result<bool, OpError> {
+    match shown.started {
+        _ if holds(record, &shown.invocation, boot, now) => Ok(true),
+        Some(at) if shown.active() && shown.pid > 0 && !shown.needs_reload => {
+            holds_since(machine, record, at, paths, now)
+        }
+        _ => Ok(false),
+    }
+}
+
 /// Makes the running unit have its files as they are now: by a reload where it runs with all others already, else by a new
 /// start.
 fn take_over(unit: &Unit, machine: &Machine, found: &UnitState, now: &BTreeMap<String, Digest>) -> Result<(), OpError> {
+    let by_reload = |path: &String| unit.reloaded.iter().any(|of| Path::new(path).starts_with(of));
     let by_start = |files: &BTreeMap<String, Digest>| -> BTreeMap<String, Digest> {
-        let by_reload = |path: &String| unit.reloaded.iter().any(|of| Path::new(path).starts_with(of));
         files.iter().filter(|(path, _)| !by_reload(path)).map(|(path, digest)| (path.clone(), *digest)).collect()
     };
     let boot = boot_id(machine)?;
-    let runs_with_the_rest = found.record.as_ref().is_some_and(|record| {
-        let record = Started { loaded: by_start(&record.loaded), ..record.clone() };
-        holds(&record, &found.invocation, &boot, &by_start(now))
-    });
-    if found.active && !unit.reloaded.is_empty() && runs_with_the_rest {
+    let runs_with_the_rest = match &found.record {
+        Some(record) if found.active && !unit.reloaded.is_empty() => {
+            let record = Started { loaded: by_start(&record.loaded), ..record.clone() };
+            let paths = unit.files().filter(|path| !by_reload(path));
+            runs_with(machine, &systemd::show(machine, &unit.name)?, &record, paths, &boot, &by_start(now))?
+        }
+        _ => false,
+    };
+    if runs_with_the_rest {
         return systemd::reload(machine, &unit.name);
     }
     systemd::start_anew(machine, &unit.name)

@@ -12,6 +12,7 @@ use flate2::read::GzDecoder;
 use kubexm_plan::op::{Placed, Unpacked};
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
+use kubexm_spec::tar_headers::LimitedHeaders;
 
 use crate::archived::Contents;
 use crate::fsio::{self, Access};
@@ -20,7 +21,7 @@ use crate::{Converge, Machine, OpError, Wave, paths};
 
 /// The maximum size of a member in bytes; no program of kubexm is larger.
 const MEMBER_LIMIT: u64 = 1 << 30;
-/// The maximum size of all members together in bytes.
+/// The maximum size of all members together, and of the unpacked archive, in bytes.
 const ARCHIVE_LIMIT: u64 = 8 << 30;
 /// Permission bits of every placed file.
 const MODE: u32 = 0o755;
@@ -166,13 +167,16 @@ fn read_archive(
     let path = machine.blob(blob);
     let broken = |what: String| OpError::other(format!("archive {blob}: {what}"));
     let file = File::open(&path).map_err(OpError::path("open the blob", &path))?;
-    let mut archive = tar::Archive::new(GzDecoder::new(Hashed::new(file)));
+    let (unpacked, members) = LimitedHeaders::of(GzDecoder::new(Hashed::new(file)).take(ARCHIVE_LIMIT));
+    let mut archive = tar::Archive::new(unpacked);
     let mut contents = Contents::new();
     let mut total = 0;
-    for entry in archive.entries().map_err(OpError::path("read the blob", &path))? {
+    let mut entries = archive.entries().map_err(OpError::path("read the blob", &path))?;
+    while let Some(entry) = members.next_of(&mut entries) {
         let mut entry = entry.map_err(OpError::path("unpack the blob", &path))?;
         let kind = entry.header().entry_type();
         if kind.is_dir() || kind.is_symlink() || kind.is_hard_link() || kind.is_pax_global_extensions() {
+            std::io::copy(&mut entry, &mut std::io::sink()).map_err(OpError::path("unpack the blob", &path))?;
             continue;
         }
         let name = member_name(&entry.path_bytes()).map_err(broken)?;
@@ -192,7 +196,13 @@ fn read_archive(
             return Err(broken(format!("{name} is in it twice")));
         }
     }
-    let mut rest = archive.into_inner().into_inner();
+    let unpacked = archive.into_inner().into_inner();
+    if unpacked.limit() == 0 {
+        return Err(broken(format!(
+            "it has more than {ARCHIVE_LIMIT} bytes, more than any program that kubexm installs"
+        )));
+    }
+    let mut rest = unpacked.into_inner().into_inner();
     std::io::copy(&mut rest, &mut std::io::sink()).map_err(OpError::path("read the blob", &path))?;
     let found = rest.hasher.finish();
     if found != *blob {

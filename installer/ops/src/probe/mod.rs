@@ -8,8 +8,10 @@ mod cri;
 mod cri_o;
 mod depot_lacks;
 pub(crate) mod dns;
+mod docker;
 mod etcd;
 mod harbor;
+pub(crate) mod has_address;
 pub(crate) mod http;
 pub(crate) mod https;
 mod images_unused;
@@ -37,10 +39,13 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
     let answer = match probe {
         Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump } => cri::look(machine, config_dump),
         Probe::CriReady { runtime: RuntimeKind::CriO, config_dump } => cri_o::look(machine, config_dump),
-        Probe::CriReady { runtime, .. } => Ok(no(format!("{runtime} is not supported yet"))),
+        Probe::CriReady { runtime: RuntimeKind::Docker, config_dump } => docker::look(machine, config_dump),
+        Probe::CriReady { runtime: RuntimeKind::Isulad, .. } => Ok(no("iSulad is not supported yet".to_owned())),
         Probe::Https { url, ca, login } => server::answers(machine, url, ca, login.as_deref()),
         Probe::ApiReady { url, ca } => server::api_answers(machine, url, ca),
         Probe::VirtualAddress { address } => virtual_address::look(machine, *address),
+        Probe::HasAddress { address } => has_address::look(machine, *address),
+        Probe::OneHasAddress { .. } => Ok(no("this host cannot answer for the others".to_owned())),
         Probe::RegistryServes { url, ca, login, repositories } => {
             registry::look(machine, (url, ca, login.as_deref()), repositories)
         }

@@ -20,7 +20,7 @@ use crate::{Machine, OpError};
 /// Programs that end before anything is unmounted.
 fn ends(name: &str) -> bool {
     let of_runtime = |runtime: &&RuntimeTraits| {
-        name == runtime.service() || runtime.keeper.is_some_and(|keeper| name.starts_with(keeper.program))
+        runtime.daemons.contains(&name) || runtime.keeper.is_some_and(|keeper| name.starts_with(keeper.program))
     };
     name == "kubelet" || runtime::INSTALLED.iter().any(of_runtime)
 }

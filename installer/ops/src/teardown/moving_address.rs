@@ -47,9 +47,14 @@ fn having(machine: &Machine, family: &str, address: &str) -> Result<Vec<String>,
 /// By the pod's manifest; none on a host without one.
 pub(crate) fn of_manifest(machine: &Machine) -> Result<Option<IpAddr>, OpError> {
     let text = fsio::read_text(&machine.path(MANIFEST))?.unwrap_or_default();
-    let mut lines = text.lines().map(str::trim).skip_while(|line| *line != "- name: address");
+    Ok(address_in(&text))
+}
+
+/// By the text of such a manifest.
+pub(crate) fn address_in(manifest: &str) -> Option<IpAddr> {
+    let mut lines = manifest.lines().map(str::trim).skip_while(|line| *line != "- name: address");
     let value = lines.nth(1).and_then(|line| line.strip_prefix("value: "));
-    Ok(value.and_then(|value| value.trim_matches('"').parse().ok()))
+    value.and_then(|value| value.trim_matches('"').parse().ok())
 }
 
 #[cfg(test)]

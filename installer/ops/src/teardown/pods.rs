@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
 use kubexm_plan::runtime::{self, Keeper};
@@ -115,10 +116,27 @@ fn look(machine: &Machine, pid: u32) -> Option<Seen> {
         line.split(|b| *b == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     let program = arguments.first().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
     // Supervisors of other containers, which have other arguments, are kept.
+    let is_program = |keeper: Keeper| runs(machine, pid, keeper.program);
     let keeps = |keeper: Keeper| {
         let of_kubelet = |(key, value)| arguments.windows(2).any(|pair| pair[0] == key && pair[1] == value);
-        program.starts_with(keeper.program) && keeper.of_kubelet.is_some_and(of_kubelet)
+        program.starts_with(keeper.program) && keeper.of_kubelet.is_some_and(of_kubelet) && is_program(keeper)
     };
-    let shim = runtime::INSTALLED.iter().filter_map(|runtime| runtime.keeper).any(keeps);
+    // Arguments are whatever a user of the host gives to a process of his own; the runtime is of who tears it down.
+    let shim = runtime::INSTALLED.iter().filter_map(|runtime| runtime.keeper).any(keeps) && is_ours(machine, pid);
     Some(Seen { name, parent, shim })
+}
+
+/// Whether the process runs a file of that name: a program that becomes root, like su, takes any name that one gives it. A file that was
+/// replaced meanwhile has ` (deleted)` behind it. Processes of a fake machine may have none.
+fn runs(machine: &Machine, pid: u32, program: &str) -> bool {
+    match fs::read_link(machine.path(format!("/proc/{pid}/exe"))) {
+        Ok(file) => file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(program)),
+        Err(_) => !machine.is_real(),
+    }
+}
+
+/// The folder of a process belongs to its effective user, also where it may not be dumped (proc(5)).
+fn is_ours(machine: &Machine, pid: u32) -> bool {
+    let folder = fs::metadata(machine.path(format!("/proc/{pid}")));
+    folder.is_ok_and(|folder| folder.uid() == rustix::process::geteuid().as_raw())
 }

@@ -43,7 +43,7 @@ fn certificate(days: i64) -> String {
 fn a_control_plane_sees_nodes_etcd_components_certificates_and_what_was_applied() {
     let mut host = control_plane();
     let id = ClusterId::from_random([3; 16]);
-    let stamp = Op::from(Stamp { cluster: "demo".to_owned(), id: Some(id), bundle: None });
+    let stamp = Op::from(Stamp { cluster: "demo".to_owned(), id: Some(id), bundle: None, adopted: false });
     dispatch::converge(&stamp, &host.machine).expect("stamp");
     host.put("/etc/kubernetes/pki/apiserver.crt", certificate(2));
     host.put("/etc/cni/net.d/10-flannel.conflist", "{}");
@@ -108,6 +108,23 @@ fn a_credential_that_outlived_its_plugin_is_not_taken_for_the_plugin() {
     assert_eq!(cluster_facts::collect(&host.machine, "node1").network, None);
     host.put("/etc/cni/net.d/05-cilium.conflist", "{}");
     assert_eq!(cluster_facts::collect(&host.machine, "node1").network.as_deref(), Some("cilium"));
+}
+
+#[test]
+fn a_node_that_kubeadm_made_names_its_runtime_and_another_host_is_none() {
+    let host = Host::fresh();
+    assert_eq!(cluster_facts::collect(&host.machine, "w1").kubelets, []);
+    host.put("/etc/kubernetes/kubelet.conf", "");
+    let runtime = || cluster_facts::collect(&host.machine, "w1").kubelets[0].runtime.clone();
+    assert_eq!(runtime(), None);
+    host.put("/var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\ncontainerRuntimeEndpoint: \"\"\n");
+    assert_eq!(runtime(), None);
+    let instance = "kind: KubeletConfiguration\ncontainerRuntimeEndpoint: unix:///var/run/crio/crio.sock\n";
+    host.put("/var/lib/kubelet/instance-config.yaml", instance);
+    assert_eq!(runtime().as_deref(), Some("unix:///var/run/crio/crio.sock"));
+    let flags = "KUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///run/containerd/containerd.sock --node-ip=10.0.0.1\"\n";
+    host.put("/var/lib/kubelet/kubeadm-flags.env", flags);
+    assert_eq!(runtime().as_deref(), Some("unix:///run/containerd/containerd.sock"));
 }
 
 #[test]

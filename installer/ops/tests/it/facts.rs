@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use crate::common::Host;
 use kubexm_ops::{dispatch, facts};
 use kubexm_plan::Facts;
-use kubexm_plan::facts::{ModuleState, SelinuxState};
+use kubexm_plan::facts::{DataFolders, ModuleState, SelinuxState};
 use kubexm_plan::op::{Binary, Op, Stamp};
 use kubexm_spec::{Arch, Digest};
 
@@ -155,7 +155,7 @@ fn sealed_authorities_and_the_registrys_ca_are_seen_and_a_huge_file_is_cut() {
 #[test]
 fn an_unreadable_stamp_is_reported_as_a_fact_and_never_replaced() {
     let host = Host::fresh();
-    let stamp = Op::from(Stamp { cluster: "lab".into(), id: None, bundle: None });
+    let stamp = Op::from(Stamp { cluster: "lab".into(), id: None, bundle: None, adopted: false });
     let (id, later) =
         ("{\"cluster\":\"lab\",\"id\":\"one\",\"run\":\"r\"}", "{\"cluster\":\"other\",\"run\":\"r\",\"later\":1}");
     for damaged in ["", "{\"cluster\":\"other\"", later, id] {
@@ -177,7 +177,7 @@ fn a_stamp_gets_the_clusters_id_and_never_another_ones() {
     host.put("/var/lib/kubexm/stamp.json", "{\"cluster\":\"lab\",\"run\":\"r\"}");
     assert_eq!(look(&host).stamp.expect("a stamp").id, None, "of a program that made no ids");
     let [one, other] = [1, 2].map(|byte| Some(kubexm_plan::ClusterId::from_random([byte; 16])));
-    let stamp = |id| Op::from(Stamp { cluster: "lab".into(), id, bundle: None });
+    let stamp = |id| Op::from(Stamp { cluster: "lab".into(), id, bundle: None, adopted: false });
     assert!(!dispatch::observe(&stamp(one), &host.machine).expect("observe").satisfied);
     dispatch::converge(&stamp(one), &host.machine).expect("stamp");
     assert_eq!(look(&host).stamp.expect("a stamp").id, one);
@@ -200,14 +200,45 @@ fn a_stamp_says_which_bundle_was_installed_and_one_from_before_gets_it() {
         date: Some(1_790_000_000),
         sequence: Some(7),
     };
-    let stamp = Op::from(Stamp { cluster: "lab".into(), id: None, bundle: Some(bundle.clone()) });
+    let stamp = Op::from(Stamp { cluster: "lab".into(), id: None, bundle: Some(bundle.clone()), adopted: false });
     let found = dispatch::observe(&stamp, &host.machine).expect("observe");
     assert!(!found.satisfied, "the bundle is not in it yet");
     dispatch::converge(&stamp, &host.machine).expect("stamp");
     assert_eq!(look(&host).stamp.and_then(|stamp| stamp.bundle), Some(bundle));
-    let older_plan = Op::from(Stamp { cluster: "lab".into(), id: None, bundle: None });
+    let older_plan = Op::from(Stamp { cluster: "lab".into(), id: None, bundle: None, adopted: false });
     let found = dispatch::observe(&older_plan, &host.machine).expect("observe");
     assert!(found.satisfied, "a plan that says nothing of bundles forgets none");
+}
+
+#[test]
+fn the_stamp_of_an_adopted_cluster_is_made_anew_only_for_it_and_so_is_that_of_one_that_kubexm_made() {
+    let host = Host::fresh();
+    let stamp = |adopted| Op::from(Stamp { cluster: "lab".into(), id: None, bundle: None, adopted });
+    dispatch::converge(&stamp(true), &host.machine).expect("adopted");
+    assert!(look(&host).stamp.expect("a stamp").adopted);
+    assert!(dispatch::observe(&stamp(true), &host.machine).expect("observe").satisfied);
+    assert!(!dispatch::observe(&stamp(false), &host.machine).expect("observe").satisfied);
+    let refused = dispatch::converge(&stamp(false), &host.machine).expect_err("a create").full();
+    assert!(refused.contains("was adopted"), "{refused}");
+    assert!(look(&host).stamp.expect("a stamp").adopted);
+
+    let made = Host::fresh();
+    dispatch::converge(&stamp(false), &made.machine).expect("made");
+    let text = made.read("/var/lib/kubexm/stamp.json");
+    assert!(!text.contains("adopted"), "programs from before read it: {text}");
+    let refused = dispatch::converge(&stamp(true), &made.machine).expect_err("an adoption").full();
+    assert!(refused.contains("cannot be adopted"), "{refused}");
+}
+
+#[test]
+fn the_disk_of_an_etcd_that_is_somebodys_is_not_written_to() {
+    let host = Host::fresh();
+    host.put("/run/kubexm-double/write-us", "900");
+    let folders = DataFolders { etcd: Some("/var/lib/etcd".to_owned()), ..DataFolders::default() };
+    let written = || facts::collect_with(&host.machine, "node1", &folders).expect("facts").etcd_write_us;
+    assert_eq!(written(), Some(900));
+    host.put("/var/lib/etcd/member/wal/0.wal", "x");
+    assert_eq!(written(), None);
 }
 
 #[test]
@@ -229,7 +260,8 @@ fn leftovers_of_others_are_named_and_those_of_our_own_cluster_are_ours() {
     assert_eq!(what, wanted);
     assert!(found.iter().all(|leftover| !leftover.ours));
 
-    dispatch::converge(&Stamp { cluster: "lab".into(), id: None, bundle: None }.into(), &host.machine).expect("stamp");
+    dispatch::converge(&Stamp { cluster: "lab".into(), id: None, bundle: None, adopted: false }.into(), &host.machine)
+        .expect("stamp");
     let facts = look(&host);
     assert_eq!(facts.stamp.map(|stamp| stamp.cluster).as_deref(), Some("lab"));
     let ours: Vec<bool> = facts.leftovers.iter().map(|leftover| leftover.ours).collect();

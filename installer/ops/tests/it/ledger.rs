@@ -72,7 +72,7 @@ fn a_torn_line_is_cut_off_once_and_not_what_others_write_meanwhile() {
 fn a_rollback_removes_the_ledger_of_a_free_host_and_keeps_that_of_an_older_cluster() {
     let marking = |run: &str, host: &Host| {
         let step = Step::on("node1", "os.stamp", "Mark the node")
-            .ensure(Stamp { cluster: "lab".to_owned(), id: None, bundle: None })
+            .ensure(Stamp { cluster: "lab".to_owned(), id: None, bundle: None, adopted: false })
             .ensure(Dir { path: format!("/etc/{run}"), mode: 0o755 })
             .undo(Undo::RestoreBefore)
             .build();
@@ -90,4 +90,39 @@ fn a_rollback_removes_the_ledger_of_a_free_host_and_keeps_that_of_an_older_clust
         assert!(!host.machine.path(format!("/etc/{run}")).exists());
         assert_eq!(host.machine.path("/var/lib/kubexm").exists(), left, "after the undo of {run}");
     }
+}
+
+#[test]
+fn on_an_adopted_host_nothing_goes_on_and_nothing_is_taken_back_but_the_adoption() {
+    let stamped = |run: &str, cluster: &str, adopted: bool| {
+        Step::on("node1", run, "Mark the node")
+            .ensure(Stamp { cluster: cluster.to_owned(), id: None, bundle: None, adopted })
+            .undo(Undo::RestoreBefore)
+            .build()
+    };
+    let host = Host::fresh();
+    let older = Step::on("node1", "older", "Make a folder")
+        .ensure(Dir { path: "/etc/older".to_owned(), mode: 0o755 })
+        .undo(Undo::RestoreBefore)
+        .build();
+    let before = step::observe(&older, &host.machine).expect("a look");
+    step::converge(&older, &host.machine, "older", 1, &before).expect("made");
+    let adoption = stamped("adoption", "theirs", true);
+    let unstamped = step::observe(&adoption, &host.machine).expect("a look");
+    step::converge(&adoption, &host.machine, "adoption", 1, &unstamped).expect("adopted");
+
+    let mut refused = vec![step::undo(&older, &host.machine, "older", 1, &before, Wave::Data)];
+    for other in [older, stamped("resumed", "lab", false)] {
+        let found = step::observe(&other, &host.machine).expect("a look");
+        refused.push(step::converge(&other, &host.machine, "resumed", 2, &found));
+    }
+    for result in refused {
+        let text = result.expect_err("it was done on an adopted host").full();
+        assert!(text.contains("which was adopted"), "{text}");
+    }
+    assert!(host.machine.path("/etc/older").is_dir());
+    for wave in Wave::ALL {
+        step::undo(&adoption, &host.machine, "adoption", 1, &unstamped, wave).expect("undone");
+    }
+    assert!(!host.machine.path("/var/lib/kubexm/stamp.json").exists());
 }

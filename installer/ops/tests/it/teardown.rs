@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::common::Host;
 use kubexm_ops::teardown::{mounts, network, pods, unmount};
 use kubexm_ops::{Machine, Wave, dispatch};
-use kubexm_plan::op::{StateDir, Unit};
+use kubexm_plan::op::{SNAPSHOTS, StateDir, Unit};
 use kubexm_plan::{Op, Reset};
 use serde_json::json;
 
@@ -142,6 +142,41 @@ fn every_process_of_a_pod_ends_and_other_containers_keep_running() {
     for pid in [1, 20, 21, 22, 30] {
         assert!(host.machine.path(format!("/proc/{pid}/stat")).exists(), "process {pid} is not of a pod");
     }
+}
+
+/// Whoever has an account could start such processes without end, and no reset would end.
+#[test]
+fn a_process_of_another_user_is_no_supervisor_whatever_its_arguments_say() {
+    let host = Host::fresh();
+    process(&host, 40, 1, "containerd-shim", &shim("k8s.io"), "/user.slice/user-1000.slice/session-1.scope");
+    process(&host, 41, 40, "child", &["child"], "/user.slice/user-1000.slice/session-1.scope");
+    for (program, found) in [("containerd-shim-runc-v2 (deleted)", &[40, 41][..]), ("su", &[])] {
+        let exe = host.machine.path("/proc/40/exe");
+        std::os::unix::fs::symlink(format!("/usr/bin/{program}"), &exe).expect("a link");
+        assert_eq!(pids(&host.machine), found, "{program}");
+        std::fs::remove_file(exe).expect("removed");
+    }
+    assert_eq!(pids(&host.machine), [40, 41]);
+    if std::os::unix::fs::chown(host.machine.path("/proc/40"), Some(1234), Some(1234)).is_err() {
+        // Only root can give a folder away.
+        return;
+    }
+    assert_eq!(pids(&host.machine), [0; 0]);
+}
+
+#[test]
+fn containers_of_kubexms_docker_end_and_those_of_another_stay() {
+    let host = Host::fresh();
+    let of =
+        |socket: &'static str| vec!["/x/containerd-shim-runc-v2", "-namespace", "moby", "-id", "1", "-address", socket];
+    let ours = of("/run/kubexm-docker/containerd/containerd.sock");
+    let theirs = of("/var/run/docker/containerd/containerd.sock");
+    process(&host, 1, 0, "systemd", &["/sbin/init"], "/init.scope");
+    process(&host, 10, 1, "containerd-shim", &ours, "/system.slice/docker.service");
+    process(&host, 11, 10, "pause", &["/pause"], "/elsewhere");
+    process(&host, 20, 1, "containerd-shim", &theirs, "/system.slice/other.service");
+    process(&host, 21, 20, "nginx", &["nginx"], "/system.slice/docker-1.scope");
+    assert_eq!(pids(&host.machine), [10, 11]);
 }
 
 #[test]
@@ -283,6 +318,47 @@ fn a_reset_keeps_earlier_content_of_a_folder_and_removes_new_content() {
     let mut left = Vec::from_iter(host.tree().into_keys().filter(|path| path.starts_with("etc/kubernetes/")));
     left.retain(|path| !path.contains("lost+found"));
     assert_eq!(left, ["etc/kubernetes/audit-policy.yaml", "etc/kubernetes/manifests"]);
+}
+
+#[test]
+fn a_link_that_came_since_is_not_followed_when_a_reset_is_rolled_back() {
+    let host = Host::fresh();
+    host.put("/var/lib/containerd/x/y", "the cluster's");
+    let paths = vec!["/var/lib/containerd".to_owned()];
+    let aside = Op::from(Reset::MoveStateAside { paths, spared: BTreeMap::new(), moved: BTreeSet::new() });
+    let found = dispatch::observe(&aside, &host.machine).expect("a look");
+    dispatch::converge(&aside, &host.machine).expect("set aside");
+    host.put("/srv/theirs/z", "theirs");
+    std::fs::create_dir_all(host.machine.path("/var/lib/containerd")).expect("a folder");
+    let link = host.machine.path("/var/lib/containerd/x");
+    std::os::unix::fs::symlink(host.machine.path("/srv/theirs"), &link).expect("a link");
+    let error = dispatch::restore(&aside, &host.machine, &found, Wave::Data).expect_err("a link").full();
+    assert!(error.contains("/var/lib/containerd/x is no folder now"), "{error}");
+    assert!(!host.machine.path("/srv/theirs/y").exists(), "it went where the link leads");
+    std::fs::remove_file(&link).expect("the link goes");
+    dispatch::restore(&aside, &host.machine, &found, Wave::Data).expect("back");
+    assert_eq!(host.read("/var/lib/containerd/x/y"), "the cluster's");
+}
+
+#[test]
+fn what_a_killed_backup_has_left_in_clear_goes_with_a_reset_and_the_snapshot_of_an_upgrade_stays() {
+    for upgraded in [true, false] {
+        let host = Host::fresh();
+        host.put("/var/lib/kubexm/stamp.json", "{}");
+        for name in ["lab-0.backup.db", "lab-0.scratch/member/snap/db", ".lab-0.backup.partial", "restore-0.db"] {
+            host.put(&format!("{SNAPSHOTS}/{name}"), "every Secret");
+        }
+        let theirs = format!("{SNAPSHOTS}/before-v1.35.4.db");
+        if upgraded {
+            host.put(&theirs, "theirs");
+        }
+        let forgotten = Op::from(Reset::Purge { paths: Vec::new(), parents: Vec::new() });
+        dispatch::converge(&forgotten, &host.machine).expect("forgotten");
+        assert!(dispatch::observe(&forgotten, &host.machine).expect("a look").satisfied);
+        let entries = std::fs::read_dir(host.machine.path(SNAPSHOTS)).map(Iterator::count).ok();
+        assert_eq!(entries, upgraded.then_some(1), "upgraded: {upgraded}");
+        assert_eq!(host.machine.path(&theirs).exists(), upgraded);
+    }
 }
 
 #[test]

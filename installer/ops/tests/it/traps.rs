@@ -147,6 +147,43 @@ fn a_unit_is_reloaded_for_files_it_can_take_over_and_started_anew_for_others() {
 }
 
 #[test]
+fn what_systemd_starts_after_a_crash_runs_with_files_that_had_not_changed_until_then() {
+    let host = Host::fresh();
+    host.unit("a.service", "/usr/local/bin/a");
+    let text = host.read("/etc/systemd/system/a.service");
+    host.put("/etc/systemd/system/a.service", text.replace("[Install]", "ExecReload=/bin/true\n[Install]"));
+    host.put("/etc/a.conf", "one");
+    let (loaded, reloaded) = (vec!["/etc/systemd/system/a.service".to_owned()], vec!["/etc/a.conf".to_owned()]);
+    let unit = Op::from(Unit { name: "a.service".into(), enabled: true, running: Some(true), loaded, reloaded });
+    let invocation = |host: &Host| {
+        let found = dispatch::observe(&unit, &host.machine).expect("a look");
+        found.state::<Unit>().expect("its state").invocation
+    };
+    let crash = |host: &Host| {
+        std::thread::sleep(std::time::Duration::from_millis(1100));
+        host.machine
+            .run(&kubexm_ops::system::Program::new("systemctl").args(["restart", "a.service"]))
+            .expect("started again");
+    };
+    dispatch::converge(&unit, &host.machine).expect("unit");
+    let first = invocation(&host);
+    crash(&host);
+    let second = invocation(&host);
+    assert_ne!(first, second);
+    assert!(satisfied(&unit, &host.machine), "it would be started anew without a reason");
+    // Other settings are read by a reload: the process goes on.
+    host.put("/etc/a.conf", "two");
+    assert!(!satisfied(&unit, &host.machine));
+    dispatch::converge(&unit, &host.machine).expect("unit");
+    assert_eq!(invocation(&host), second);
+    // It may have been started with what was there for a while.
+    host.put("/etc/a.conf", "three");
+    crash(&host);
+    host.put("/etc/a.conf", "two");
+    assert!(!satisfied(&unit, &host.machine));
+}
+
+#[test]
 fn systemd_forgets_a_unit_that_failed_when_its_file_is_taken_away() {
     let host = Host::fresh();
     let unit = Op::from(Unit {
@@ -194,6 +231,26 @@ fn an_archive_that_leads_out_of_itself_or_lacks_a_member_is_refused() {
     let op = Op::from(Unpacked { blob, members, all_into: None });
     let text = dispatch::observe(&op, &host.machine).expect_err("an error").full();
     assert!(text.contains("no regular file bin/b") && text.contains("bin/a"), "{text}");
+}
+
+#[test]
+fn an_archive_with_a_header_that_would_fill_the_memory_is_refused() {
+    let host = Host::fresh();
+    let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    let name = vec![b'a'; 2 << 20];
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::GNULongName);
+    header.set_size(name.len() as u64);
+    header.set_cksum();
+    tar.append(&header, name.as_slice()).expect("a long name");
+    let mut header = tar::Header::new_gnu();
+    header.set_size(1);
+    tar.append_data(&mut header, "bin/a", b"a".as_slice()).expect("a member");
+    let blob = host.blob(tar.into_inner().expect("tar").finish().expect("gzip"));
+    let members = BTreeMap::from([("bin/a".to_owned(), "/usr/local/bin/a".to_owned())]);
+    let op = Op::from(Unpacked { blob, members, all_into: None });
+    let text = dispatch::observe(&op, &host.machine).expect_err("an error").full();
+    assert!(text.contains("headers of a member have more than"), "{text}");
 }
 
 #[test]
@@ -278,7 +335,7 @@ fn two_ops(host: &mut Host) -> Step {
     Step::on("node1", "os.names", "Name it")
         .ensure(Hostname { name: "node1".into() })
         .ensure(host.file("/etc/motd", "hello\n"))
-        .ensure(Stamp { cluster: "lab".into(), id: None, bundle: None })
+        .ensure(Stamp { cluster: "lab".into(), id: None, bundle: None, adopted: false })
         .undo(Undo::RestoreBefore)
         .build()
 }

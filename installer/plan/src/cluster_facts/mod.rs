@@ -3,6 +3,7 @@
 //! Observing never fails as a whole: whatever did not answer is a [`Gap`].
 
 pub mod applied;
+mod kubeadm;
 
 use std::collections::BTreeSet;
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::ClusterId;
 use crate::timers::TimerRun;
 pub use applied::AppliedCluster;
+pub use kubeadm::{KUBEADM_CONFIG, KubeadmCluster, KubeletFacts};
 
 /// The schema of [`ClusterFacts`].
 pub const SCHEMA: &str = "kubexm.io/cluster-facts/v1";
@@ -50,6 +52,12 @@ pub struct ClusterFacts {
     pub deprecated_apis: Vec<DeprecatedApi>,
     /// The plugin whose CNI configuration a control plane has, `flannel`; none if it is of no known plugin.
     pub network: Option<String>,
+    /// What kubeadm has recorded of the cluster; none if it has no such record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubeadm: Option<KubeadmCluster>,
+    /// Hosts that kubeadm has made nodes, sorted by host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kubelets: Vec<KubeletFacts>,
     /// What was applied; none if the cluster was created by a version that did not record it.
     pub applied: Option<AppliedCluster>,
     /// What could not be observed.
@@ -256,6 +264,8 @@ impl Default for ClusterFacts {
             tight_budgets: Vec::new(),
             deprecated_apis: Vec::new(),
             network: None,
+            kubeadm: None,
+            kubelets: Vec::new(),
             applied: None,
             gaps: Vec::new(),
         }
@@ -291,6 +301,8 @@ impl ClusterFacts {
             }
             whole.server_version = whole.server_version.or(one.server_version);
             whole.network = whole.network.or(one.network);
+            whole.kubeadm = whole.kubeadm.or(one.kubeadm);
+            whole.kubelets.extend(one.kubelets);
             whole.applied = whole.applied.or(one.applied);
             take(&mut whole.nodes, one.nodes);
             // One member may reach more members than another one.
@@ -314,6 +326,7 @@ impl ClusterFacts {
             (NODES, !whole.nodes.is_empty()),
             (COMPONENTS, !whole.components.is_empty()),
             (ETCD, !whole.etcd.is_empty()),
+            (KUBEADM_CONFIG, whole.kubeadm.is_some()),
             (APPLIED, whole.applied.is_some()),
         ] {
             if known {
@@ -323,6 +336,7 @@ impl ClusterFacts {
         whole.gaps.retain(|gap| !covered.contains(gap.what.as_str()));
         whole.certificates.sort_by(|one, other| (&one.host, &one.path).cmp(&(&other.host, &other.path)));
         whole.balancers.sort();
+        whole.kubelets.sort();
         whole.timers.sort();
         whole.deprecated_apis.sort();
         whole.deprecated_apis.dedup();
@@ -334,6 +348,10 @@ impl ClusterFacts {
 
 /// [`Gap::what`] if the API server did not answer.
 pub const SERVER_VERSION: &str = "server version";
+/// [`Gap::what`] if nothing of a host could be observed.
+pub const HOST: &str = "host";
+/// [`Gap::what`] of a host's part of the load balancer.
+pub const BALANCER: &str = "load balancer";
 /// [`Gap::what`] of the nodes.
 pub const NODES: &str = "nodes";
 /// [`Gap::what`] of the static pods.

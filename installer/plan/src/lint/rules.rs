@@ -83,7 +83,8 @@ fn known_hosts(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
     let known: BTreeSet<&str> = hosts.chain([CONTROLLER]).collect();
     let named = plan.steps.iter().flat_map(|step| {
         let domain = step.domain.iter().map(|domain| ("belongs to", domain));
-        std::iter::once(("runs on", &step.host)).chain(domain).map(move |(what, host)| (step, what, host))
+        let asked = step.probe.iter().flat_map(|timed| timed.probe.hosts()).map(|host| ("asks", host));
+        std::iter::once(("runs on", &step.host)).chain(domain).chain(asked).map(move |(what, host)| (step, what, host))
     });
     named
         .filter(|(_, _, host)| !known.contains(host.as_str()))

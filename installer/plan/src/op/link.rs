@@ -16,6 +16,9 @@ pub struct Link {
     pub path: String,
     /// The link's target.
     pub target: String,
+    /// Other targets that it is left with, as long as they exist: a later step of the plan gives it one of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<String>,
 }
 
 impl OpKind for Link {
@@ -40,6 +43,7 @@ impl OpKind for Link {
 
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "link {} to {}", self.path, self.target)
+        write!(f, "link {} to {}", self.path, self.target)?;
+        if self.accepted.is_empty() { Ok(()) } else { write!(f, ", unless to {}", self.accepted.join(" or ")) }
     }
 }

@@ -1,7 +1,7 @@
 //! Conditions that are polled until they are true.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::RuntimeKind;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::act::KubeadmUpgrade;
 use super::image_loaded::is_containerd;
+use crate::balancer::MovedBy;
 
 /// A condition that is polled until it is true.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +47,23 @@ pub enum Probe {
     VirtualAddress {
         /// The address with its TCP port, `10.0.0.100:6443`.
         address: SocketAddr,
+    },
+    /// This host has an address on one of its interfaces.
+    HasAddress {
+        /// The address.
+        address: IpAddr,
+    },
+    /// Exactly one of these hosts has an address that moves between them. No host can answer that for the others: the controller asks each
+    /// ([`Self::HasAddress`]).
+    OneHasAddress {
+        /// The address.
+        address: IpAddr,
+        /// Hosts of the plan.
+        hosts: Vec<String>,
+        /// What moves it.
+        moved_by: MovedBy,
+        /// So many times in a row, a second apart: a host that hears no other one takes the address some seconds after its start.
+        looks: u32,
     },
     /// A registry returns every reference and every blob with its digest, trusting the CA in this file.
     RegistryServes {
@@ -179,6 +197,22 @@ impl Probe {
     pub const fn follows_change(&self) -> bool {
         matches!(self, Self::NodeDrained { .. })
     }
+
+    /// How many times in a row it must be true.
+    pub const fn looks(&self) -> u32 {
+        match self {
+            Self::OneHasAddress { looks, .. } => *looks,
+            _ => 1,
+        }
+    }
+
+    /// The hosts that the controller asks for it, beside that of its step.
+    pub fn hosts(&self) -> &[String] {
+        match self {
+            Self::OneHasAddress { hosts, .. } => hosts,
+            _ => &[],
+        }
+    }
 }
 
 impl std::fmt::Display for Probe {
@@ -196,6 +230,10 @@ impl std::fmt::Display for Probe {
             }
             Self::ApiReady { url, ca } => write!(f, "{url} answers, trusted by {ca}"),
             Self::VirtualAddress { address } => write!(f, "{address} accepts connections"),
+            Self::HasAddress { address } => write!(f, "this host has {address}"),
+            Self::OneHasAddress { address, hosts, .. } => {
+                write!(f, "exactly one of {} has {address}", hosts.join(", "))
+            }
             Self::RegistryServes { url, repositories, .. } => {
                 write!(f, "{url} serves every reference and blob of {} repositories", repositories.len())
             }

@@ -21,6 +21,9 @@ pub struct Stamp {
     /// The bundle that is installed, and its signers; none in plans of versions that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<BundleRecord>,
+    /// Whether the cluster was there before kubexm-install, which has adopted it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopted: bool,
 }
 
 /// The stamp's place and content.
@@ -37,6 +40,9 @@ pub struct Stamped {
     /// The bundle in the stamp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<BundleRecord>,
+    /// Whether the stamp is of a cluster that was adopted; false before schema 3.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopted: bool,
 }
 
 impl OpKind for Stamp {
@@ -62,13 +68,14 @@ impl OpKind for Stamp {
 
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stamp of cluster {}", self.cluster)?;
+        let adopted = if self.adopted { "adopted " } else { "" };
+        write!(f, "stamp of {adopted}cluster {}", self.cluster)?;
         self.id.iter().try_for_each(|id| write!(f, ", id {id}"))
     }
 }
 
 impl State for Stamped {
-    const SCHEMA: u32 = 2;
+    const SCHEMA: u32 = 3;
 
     fn places(&self) -> Vec<&PathState> {
         vec![&self.place]

@@ -10,6 +10,9 @@ use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::{Resource, ResourceChange};
 
+/// The static pods whose manifests kubeadm makes.
+const OF_KUBEADM: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+
 /// A static pod of kube-system was started after the files that it reads at its start alone were last changed. Its
 /// container is restarted otherwise, and awaited ([`PodReady`]); the pod's manifest is never touched. Files that it reads
 /// again on a signal restart nothing.
@@ -60,8 +63,8 @@ impl StaticPodStarted {
     }
 
     /// Whether kubeadm makes its manifest, and not a step of ours.
-    pub const fn is_of_kubeadm(&self) -> bool {
-        !matches!(self.ready, PodReady::Serves { .. })
+    pub fn is_of_kubeadm(&self) -> bool {
+        OF_KUBEADM.contains(&self.pod.as_str())
     }
 }
 

@@ -8,6 +8,7 @@ pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     kind: RuntimeKind::Containerd,
     unit: "containerd.service",
     other_units: &[],
+    daemons: &["containerd"],
     endpoint: "unix:///run/containerd/containerd.sock",
     programs: None,
     config: "/etc/containerd/config.toml",

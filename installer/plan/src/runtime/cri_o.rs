@@ -15,6 +15,7 @@ pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     kind: RuntimeKind::CriO,
     unit: "crio.service",
     other_units: &[],
+    daemons: &["crio"],
     endpoint: "unix:///run/crio/crio.sock",
     // Its archive contains a runc and a crictl, which must not replace those of the bundle.
     programs: Some("/usr/local/lib/cri-o"),

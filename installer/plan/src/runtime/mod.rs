@@ -15,7 +15,7 @@ pub use traits::{Keeper, RuntimeTraits};
 pub const ALL: [&RuntimeTraits; 4] = [&containerd::TRAITS, &docker::TRAITS, &cri_o::TRAITS, &isulad::TRAITS];
 
 /// Those that recipes install: the remains of an earlier run are of one of them.
-pub const INSTALLED: [&RuntimeTraits; 2] = [&containerd::TRAITS, &cri_o::TRAITS];
+pub const INSTALLED: [&RuntimeTraits; 3] = [&containerd::TRAITS, &docker::TRAITS, &cri_o::TRAITS];
 
 /// The traits of a runtime.
 pub const fn of(kind: RuntimeKind) -> &'static RuntimeTraits {

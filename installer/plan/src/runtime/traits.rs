@@ -11,6 +11,8 @@ pub struct RuntimeTraits {
     pub unit: &'static str,
     /// Further units that are installed with it.
     pub other_units: &'static [&'static str],
+    /// Names of its processes, which end with its units.
+    pub daemons: &'static [&'static str],
     /// Its CRI endpoint, as Kubernetes writes it.
     pub endpoint: &'static str,
     /// Folder of its own programs, which are on no search path; none if they are where programs usually are.
@@ -73,6 +75,7 @@ pub(super) const DETECTED_ONLY: RuntimeTraits = RuntimeTraits {
     kind: RuntimeKind::Docker,
     unit: "",
     other_units: &[],
+    daemons: &[],
     endpoint: "",
     programs: None,
     config: "",

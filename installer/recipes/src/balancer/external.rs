@@ -24,7 +24,10 @@ use crate::{paths, templates};
 const FOLDER: &str = "/etc/kubexm/balancer";
 /// What keepalived asks its host's proxy by.
 const CHECK: &str = "kubexm-balancer-check";
-const SYSCTL: &str = "/etc/sysctl.d/99-kubexm-balancer.conf";
+/// Sets [`NONLOCAL_BIND`] at boot.
+pub const SYSCTL: &str = "/etc/sysctl.d/99-kubexm-balancer.conf";
+/// The proxy listens at the address on hosts that do not have it now.
+pub const NONLOCAL_BIND: &str = "net.ipv4.ip_nonlocal_bind";
 const KEEPALIVED: &str = "keepalived";
 /// Where the packages of all supported distributions have their programs.
 const SBIN: &str = "/usr/sbin";
@@ -170,7 +173,7 @@ pub fn step(
         .ensure_all(theirs(node, proxy))
         .ensure(Sysctl {
             path: SYSCTL.to_owned(),
-            values: [("net.ipv4.ip_nonlocal_bind".to_owned(), "1".to_owned())].into(),
+            values: [(NONLOCAL_BIND.to_owned(), "1".to_owned())].into(),
             remembered: Default::default(),
         })
         .ensure(Dir { path: FOLDER.to_owned(), mode: 0o755 })

@@ -31,7 +31,7 @@ const SUPER_ADMIN: &str = "/etc/kubernetes/super-admin.conf";
 const CREDENTIALS: &str = "/etc/kubexm/kube-vip.conf";
 
 /// The address of a cluster with kube-vip.
-fn address(cluster: &Cluster) -> Option<IpAddr> {
+pub(super) fn address(cluster: &Cluster) -> Option<IpAddr> {
     match cluster.load_balancer.mode {
         LoadBalancerMode::Internal { kind: InternalKind::KubeVip, vip, .. } => vip,
         LoadBalancerMode::Internal { .. } | LoadBalancerMode::External { .. } | LoadBalancerMode::None => None,
@@ -61,7 +61,7 @@ pub fn before_init(draft: &mut Draft<'_>, first: &PlannedHost<'_>) -> Result<Opt
     if first.facts.joined {
         return Ok(None);
     }
-    let Some(files) = files(draft, first, SUPER_ADMIN)? else { return Ok(None) };
+    let Some(files) = files(draft, first, SUPER_ADMIN, &[ADMIN])? else { return Ok(None) };
     let folders = [(KUBERNETES, 0o755), (paths::STATIC_PODS, 0o700)];
     let step = Step::on(first.name(), "balancer.before-init", "Prepare kube-vip for kubeadm's init")
         // It goes as a whole where it was not there before. By the record of the init alone, which finds the manifest in it, a reset
@@ -75,7 +75,7 @@ pub fn before_init(draft: &mut Draft<'_>, first: &PlannedHost<'_>) -> Result<Opt
 /// On a control plane that has been made. kubelet replaces the pod by itself when its manifest has changed, and not when what it reads
 /// has: that is a step of its own, after the first.
 pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
-    let (Some(files), Some(vip)) = (files(draft, node, ADMIN)?, address(draft.cx.cluster)) else {
+    let (Some(files), Some(vip)) = (files(draft, node, ADMIN, &[])?, address(draft.cx.cluster)) else {
         return Ok(Vec::new());
     };
     let url = format!("https://{}/readyz", SocketAddr::from((vip, API_PORT)));
@@ -97,11 +97,21 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
     ])
 }
 
-/// What it asks with, and the manifest; none where there is no kube-vip. Folders are kubeadm's, once it has made a control plane.
-fn files(draft: &mut Draft<'_>, node: &PlannedHost<'_>, kubeconfig: &str) -> Result<Option<[Op; 2]>, RecipeError> {
+/// What it asks with, and the manifest; none where there is no kube-vip. What it asks with after the init is `accepted` before it: a plan
+/// that is executed again would take its rights away, and give them back. Folders are kubeadm's, once it has made a control plane.
+fn files(
+    draft: &mut Draft<'_>,
+    node: &PlannedHost<'_>,
+    kubeconfig: &str,
+    accepted: &[&str],
+) -> Result<Option<[Op; 2]>, RecipeError> {
     let Some(image) = image(draft.cx, node)? else { return Ok(None) };
     let text = manifest(draft.cx.cluster, node, &image.name)?;
-    let link = Link { path: CREDENTIALS.to_owned(), target: kubeconfig.to_owned() };
+    let link = Link {
+        path: CREDENTIALS.to_owned(),
+        target: kubeconfig.to_owned(),
+        accepted: accepted.iter().map(|target| (*target).to_owned()).collect(),
+    };
     Ok(Some([link.into(), draft.file(paths::static_pod(NAME), 0o600, text).into()]))
 }
 

@@ -12,6 +12,7 @@ pub mod external;
 mod haproxy;
 pub mod kube_vip;
 mod nginx;
+pub mod one_holder;
 mod pod;
 mod proxy;
 

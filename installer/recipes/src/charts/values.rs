@@ -1,5 +1,7 @@
 //! Which charts are installed, and with which values.
 
+use std::collections::HashMap;
+
 use kubexm_manifests::ChartRelease;
 use kubexm_manifests::chart::installed;
 use kubexm_plan::network;
@@ -42,17 +44,18 @@ pub fn is_needed_on(cx: &PlanContext<'_>, node: &PlannedHost<'_>, key: &Artifact
 /// Refuses charts, values, namespaces and versions that were not rendered when the bundle was built: their images are not known.
 pub fn check(cx: &PlanContext<'_>) -> Result<(), RecipeError> {
     let kubernetes = cx.manifest.cluster.as_ref().map(|summary| summary.kubernetes.as_str());
+    let listed = cx.manifest.by_artifact();
+    // From the last one on: of two of one key the first counts.
+    let known: HashMap<_, _> = cx.charts.renderings.iter().rev().map(|one| (&one.key, one)).collect();
     let mut others: Vec<RenderingMismatch> = Vec::new();
     for release in of_cluster(cx) {
-        let Some(artifact) = cx.manifest.artifacts.iter().find(|artifact| artifact.key == release.key) else {
+        let Some(artifact) = listed.find(&release.key, None) else {
             continue;
         };
         let values = rendered(cx, &release);
         let (key, source, namespace) = (&release.key, artifact.digest, release.namespace.as_str());
-        others.extend(rendering::check(
-            &cx.charts.renderings,
-            &[Asked { key, source, values: &values, namespace, kubernetes }],
-        ));
+        let of_it = known.get(key).map_or(&[][..], |one| std::slice::from_ref(*one));
+        others.extend(rendering::check(of_it, &[Asked { key, source, values: &values, namespace, kubernetes }]));
     }
     if others.is_empty() { Ok(()) } else { Err(RecipeError::Rendered { all: others }) }
 }

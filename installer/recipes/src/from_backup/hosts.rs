@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use kubexm_plan::backup::{BackedUpNode, FromBackup};
+use kubexm_plan::backup::FromBackup;
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::kubeadm_certificates::CLUSTER_CA;
 use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult, Port, Protocol};
@@ -104,21 +104,26 @@ pub(crate) fn refuse_without(cluster: &Cluster, facts: &BTreeMap<String, Facts>)
     Err(RecipeError::BackupNeeded { host: host.clone(), cluster: cluster.name.clone() })
 }
 
-/// Where the cluster of before may still answer, asked from the first control plane with the CA of the backup. Nothing once the first
-/// control plane was begun with this backup: then it is the new cluster that answers.
-pub fn dials(cx: &PlanContext<'_>, source: &BackupSource) -> BTreeMap<String, Vec<ConnectionCheck>> {
-    let Some(first) = cx.cluster.first_control_plane() else { return BTreeMap::new() };
+/// The most addresses of earlier control planes that are asked: one that does not answer takes ten seconds, and all of them have to be
+/// done with in the time of one request. Whoever may write node objects could give a cluster thousands.
+const MOST_ASKED: usize = 64;
+
+/// Where the cluster of before may still answer, asked from the first control plane with the CA of the backup, and a warning where these
+/// are not all. Nothing once the first control plane was begun with this backup: then it is the new cluster that answers.
+pub fn dials(cx: &PlanContext<'_>, source: &BackupSource) -> (BTreeMap<String, Vec<ConnectionCheck>>, Option<Finding>) {
+    let Some(first) = cx.cluster.first_control_plane() else { return (BTreeMap::new(), None) };
     let begun = cx.facts.get(&first.name).is_some_and(|facts| facts.joined && facts.from_backup.is_some());
-    let Some(ca) = source.texts.get(CLUSTER_CA).filter(|_| !begun) else { return BTreeMap::new() };
+    let Some(ca) = source.texts.get(CLUSTER_CA).filter(|_| !begun) else { return (BTreeMap::new(), None) };
     let mut all: BTreeSet<(String, SocketAddr)> = BTreeSet::new();
     let mode = &cx.cluster.load_balancer.mode;
     if let Some(vip) = mode.vip() {
         all.insert((LOAD_BALANCER.to_owned(), SocketAddr::from((vip, mode.port()))));
     }
-    for node in source.had.iter().flat_map(|had| &had.nodes).filter(|node: &&BackedUpNode| node.control_plane) {
-        let addresses = node.addresses.iter().filter_map(|address| address.parse::<IpAddr>().ok());
-        all.extend(addresses.map(|ip| (node.name.clone(), SocketAddr::from((ip, API_PORT)))));
-    }
+    let had = had(source);
+    let not_asked = had.len().saturating_sub(MOST_ASKED);
+    all.extend(
+        had.into_iter().take(MOST_ASKED).map(|(.., name, ip)| (name.to_owned(), SocketAddr::from((ip, API_PORT)))),
+    );
     // The new ones too: one may have the address of an earlier control plane that was not shut down.
     let planes = cx.cluster.role_groups.control_plane.iter().filter_map(|name| cx.cluster.host(name));
     all.extend(planes.filter_map(|host| Some((host.name.clone(), SocketAddr::from((host.node_ip()?, API_PORT))))));
@@ -129,7 +134,35 @@ pub fn dials(cx: &PlanContext<'_>, source: &BackupSource) -> BTreeMap<String, Ve
         pod: None,
         authority: Some(ca.clone()),
     };
-    [(first.name.clone(), all.into_iter().map(check).collect())].into()
+    let dials = BTreeMap::from([(first.name.clone(), all.into_iter().map(check).collect())]);
+    (dials, (not_asked > 0).then(|| unasked(&first.name, not_asked)))
+}
+
+/// Addresses of the control planes of before, with their names. First those with a member of etcd, which nobody has by a label; then
+/// one of each node.
+fn had(source: &BackupSource) -> BTreeSet<(bool, usize, &str, IpAddr)> {
+    let members: BTreeSet<&String> = source.had.iter().flat_map(|had| &had.members).collect();
+    let mut all = BTreeSet::new();
+    for node in source.had.iter().flat_map(|had| &had.nodes).filter(|node| node.control_plane) {
+        let has_no_member = !members.contains(&node.name);
+        let addresses = node.addresses.iter().filter_map(|address| address.parse::<IpAddr>().ok()).enumerate();
+        all.extend(addresses.map(|(number, ip)| (has_no_member, number, node.name.as_str(), ip)));
+    }
+    all
+}
+
+fn unasked(first: &str, number: usize) -> Finding {
+    Finding {
+        severity: Severity::Warn,
+        check: CHECK.to_owned(),
+        host: Some(first.to_owned()),
+        found: format!(
+            "addresses of control planes in the backup that were not asked for an API server, beyond {MOST_ASKED} that were: {number}"
+        ),
+        needed: "the hosts of before to be off: two clusters with one CA and one id would take each other's nodes and clients".to_owned(),
+        fix: "see for yourself that none of them runs; `kubexm-install backup verify --json` shows which nodes the backup has".to_owned(),
+        detail: None,
+    }
 }
 
 /// Each of them that answers with a certificate of the backup's CA.

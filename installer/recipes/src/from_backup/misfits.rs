@@ -179,7 +179,14 @@ fn settings(cx: &PlanContext<'_>, source: &BackupSource, found: &mut Compared) {
         let name = one.split(':').next().unwrap_or_default();
         OF_HOSTS.contains(&name) || name.starts_with("InitConfiguration") || name.ends_with("apiVersion")
     };
-    let all = differences(old, &new).into_iter().filter(|one| !is_of_hosts(one));
+    let Some(all) = differences(old, &new) else {
+        let text = format!(
+            "its {KUBEADM} is not what kubexm writes: it is not known with which settings its cluster was made"
+        );
+        found.warnings.push(text);
+        return;
+    };
+    let all = all.into_iter().filter(|one| !is_of_hosts(one));
     let (fixed, others): (Vec<String>, Vec<String>) =
         all.partition(|one| FIXED.iter().any(|name| one.starts_with(name)));
     // Networks have a sentence of their own.

@@ -6,7 +6,7 @@ use kubexm_plan::network::CLUSTER;
 use kubexm_plan::{Probe, Step, StepId, Undo};
 use kubexm_spec::{ClusterImage, Kind};
 
-use crate::balancer::{CA, external};
+use crate::balancer::{CA, external, one_holder};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
@@ -42,6 +42,8 @@ pub fn run<'a, 's>(
     chain.merge(required);
     let balancer = balancer(draft.cx, first).map(|step| draft.depends_on_all(step));
     chain.then(balancer);
+    let holder = one_holder::at_end(draft.cx, &site.nodes, first).map(|step| draft.depends_on_all(step));
+    chain.then(holder);
     let mut pods = pods(draft.cx, first);
     pods.after_end = optional;
     chain.then([draft.depends_on_all(pods)]);

@@ -20,7 +20,7 @@ use crate::error::RecipeError;
 use crate::modules::{images, login, packages};
 use crate::packages::{self as carried, NodePackages};
 use crate::templates::template;
-use crate::{fan_out, paths, registries};
+use crate::{fan_out, paths, registries, runtime};
 
 /// Slot of the registry's CA certificate, which nodes trust.
 pub const CA_SLOT: &str = "registry-ca";
@@ -35,10 +35,9 @@ const LOAD_CREDENTIAL: u32 = 247;
 const FIRST_UNPRIVILEGED: u16 = 1024;
 
 /// Puts blobs into the node's content store: on the registry host everything that the depot serves; on other nodes
-/// the archives of their programs and the packages to install. Images come from the registry; without a registry they
-/// are imported from this store.
+/// the archives of their programs and the packages to install. Images come from the registry, or are imported from this store.
 pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePackages<'_>>) -> Step {
-    let without_registry = draft.cx.cluster.registry.kind == RegistryKind::None;
+    let imported = runtime::imports(draft.cx.cluster);
     // Images come from the user's registry.
     let external = draft.cx.cluster.registry.kind == RegistryKind::External;
     let mut blobs: BTreeMap<Digest, u64> = BTreeMap::new();
@@ -60,10 +59,10 @@ pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePa
                     node.in_cluster() || node.roles.registry || (node.roles.etcd && program == Program::Etcd)
                 }
                 ArtifactKey::Image(image) => {
-                    without_registry && images::of_roles(draft.cx.cluster, node).any(|needed| needed == image)
+                    imported && images::of_roles(draft.cx.cluster, node).any(|needed| needed == image)
                 }
                 ArtifactKey::ExtraImage(_) | ArtifactKey::FeatureImage(_) | ArtifactKey::ChartImage(_) => {
-                    without_registry && node.in_cluster()
+                    imported && node.in_cluster()
                 }
                 ArtifactKey::Chart(_) | ArtifactKey::Yaml(_) => charts::is_needed_on(draft.cx, node, &artifact.key),
                 ArtifactKey::Installer

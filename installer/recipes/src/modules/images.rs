@@ -14,6 +14,7 @@ use crate::charts;
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 use crate::network;
+use crate::runtime;
 
 /// On every node, in addition to the pod network's images: sandbox, kube-proxy, and CoreDNS, which may be scheduled
 /// anywhere.
@@ -57,12 +58,12 @@ pub fn of_node<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<Vec<(
     for image in of_roles(cx.cluster, node) {
         all.push((image.name().to_owned(), cx.image(image, node.platform)?));
     }
-    // Without a registry every node gets it below, as it gets all others.
-    let of_balancer = balancer::images(cx, node)?.filter(|_| cx.cluster.registry.kind != RegistryKind::None);
+    // What is imported every node gets below, as it gets all others.
+    let of_balancer = balancer::images(cx, node)?.filter(|_| !runtime::imports(cx.cluster));
     all.extend(of_balancer.map(|(name, image)| (name.to_owned(), image)));
     // A reference cannot be part of a step id; its digest can, and is the same in every plan.
     let short = |artifact: &Artifact| Digest::of(&artifact.name).hex()[..12].to_owned();
-    if cx.cluster.registry.kind == RegistryKind::None {
+    if runtime::imports(cx.cluster) {
         all.extend(extra(cx, node).map(|a| (format!("extra-{}", short(a)), a)));
     } else {
         let mut seen = BTreeSet::new();
@@ -72,8 +73,8 @@ pub fn of_node<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<Vec<(
     Ok(all)
 }
 
-/// Images of the user, of add-ons and of charts, without the cluster's own images. They are imported if there is no
-/// registry, since a node then has no other source for them.
+/// Images of the user, of add-ons and of charts, without the cluster's own images. They are imported where a node has no other
+/// source for them.
 fn extra<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> impl Iterator<Item = &'a Artifact> {
     let platform = node.platform;
     let artifacts = &cx.manifest.artifacts;
@@ -85,13 +86,12 @@ fn extra<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> impl Iterator<Item
     })
 }
 
-/// Without a registry, an image is imported from the blobs in the node's content store.
+/// What is imported comes from the blobs in the node's content store.
 fn source(cx: &PlanContext<'_>, artifact: &Artifact) -> ImageSource {
-    match cx.cluster.registry.kind {
-        RegistryKind::None => ImageSource::Store { blobs: artifact.blobs.iter().map(|blob| blob.digest).collect() },
-        RegistryKind::Embedded | RegistryKind::Registry | RegistryKind::Harbor | RegistryKind::External => {
-            ImageSource::Registry
-        }
+    if runtime::imports(cx.cluster) {
+        ImageSource::Store { blobs: artifact.blobs.iter().map(|blob| blob.digest).collect() }
+    } else {
+        ImageSource::Registry
     }
 }
 

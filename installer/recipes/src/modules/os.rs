@@ -114,7 +114,7 @@ fn stamp(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeEr
 
 /// What a node records of its cluster and of the bundle.
 pub fn stamp_of(cx: &PlanContext<'_>) -> Stamp {
-    Stamp { cluster: cx.cluster.name.clone(), id: cx.cluster_id, bundle: cx.bundle_record.cloned() }
+    Stamp { cluster: cx.cluster.name.clone(), id: cx.cluster_id, bundle: cx.bundle_record.cloned(), adopted: false }
 }
 
 /// Runs before anything is written into these folders. A host with empty folders has no such step.

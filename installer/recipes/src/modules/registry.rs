@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::op::{Blobs, Dir, RegistryLayout, Unit};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo};
-use kubexm_spec::cluster::RegistryKind;
+use kubexm_spec::cluster::{Listen, RegistryKind};
 use kubexm_spec::depot::Repository;
 use kubexm_spec::{Kind, Program};
 use minijinja::context;
@@ -54,6 +54,7 @@ fn serve(
         template!("registry.yml"),
         context! {
             data_dir => &registry.data_dir,
+            address => (registry.listen == Listen::NodeAddress).then(|| registries::at(node, registry.port)),
             port => registry.port,
             cert => paths::REGISTRY_CERT,
             key => paths::REGISTRY_KEY,

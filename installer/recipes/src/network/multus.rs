@@ -70,7 +70,7 @@ pub fn config(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<St
         return Ok(None);
     }
     let primary = primary(draft.cx.cluster)?;
-    let link = Link { path: format!("{NETWORK}/primary.conflist"), target: primary.to_owned() };
+    let link = Link { path: format!("{NETWORK}/primary.conflist"), target: primary.to_owned(), accepted: Vec::new() };
     let file = config_file(draft, primary)?;
     let step = Step::on(node.name(), "network.multus-config", "Put multus before the pod network");
     Ok(Some(step.ensure(link).ensure(file).undo(Undo::RestoreBefore).build()))

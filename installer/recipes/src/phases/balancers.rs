@@ -3,8 +3,8 @@
 use kubexm_plan::StepId;
 
 use super::{ClusterHosts, Prepared};
-use crate::balancer::external;
-use crate::draft::Draft;
+use crate::balancer::{external, one_holder};
+use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 
 /// Starts keepalived and its proxy on every host of the role. All nodes wait for them before kubeadm runs: it may ask the API
@@ -21,6 +21,9 @@ pub fn start_balancers<'a>(
         chain.then([step]);
         serve.extend(draft.add(chain));
     }
+    let mut chain = Chain::after(serve.iter().cloned());
+    chain.then(one_holder::at_start(draft.cx, &site.nodes));
+    let serve = draft.add(chain);
     for node in site.members() {
         prepared.extend(&node, serve.clone());
     }

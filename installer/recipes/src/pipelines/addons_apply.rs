@@ -16,6 +16,7 @@ use crate::identity::Identity;
 use crate::modules::removed_addons::{self, RemovedAddon};
 use crate::modules::{record, storage, volumes};
 use crate::pipelines::{create, subset};
+use crate::runtime;
 
 /// Steps of registry hosts that bring the images that nodes pull. The registry's own program is not among it.
 const OF_REGISTRY: [&str; 5] = ["store.fill", "depot.serve", "registry.fill", "harbor.projects", "harbor.images"];
@@ -92,14 +93,19 @@ fn has_registries_of_its_own(cx: &PlanContext<'_>) -> bool {
         let images = cx.manifest.artifacts.iter().filter(|artifact| artifact.key.kind() == Kind::Image).filter(is_it);
         images.filter_map(|artifact| Some(artifact.name.split_once('/')?.0)).collect::<BTreeSet<&str>>()
     };
-    cx.cluster.registry.kind != RegistryKind::None && !hosts(false).is_subset(&hosts(true))
+    !runtime::imports(cx.cluster) && !hosts(false).is_subset(&hosts(true))
 }
 
 fn brings_content(cx: &PlanContext<'_>, step: &Step, id: &str, first: &str, registries: &BTreeSet<String>) -> bool {
-    if cx.cluster.registry.kind == RegistryKind::None {
+    if runtime::imports(cx.cluster) {
         // Every node imports the images from its own store; a host that has not joined yet has neither.
         let loads = || id.starts_with("images.") && step.ops.iter().any(|op| matches!(op, Op::ImageLoaded(_)));
-        return is_joined(cx, &step.host) && (id == "store.fill" || loads());
+        if is_joined(cx, &step.host) && (id == "store.fill" || loads()) {
+            return true;
+        }
+    }
+    if cx.cluster.registry.kind == RegistryKind::None {
+        return false;
     }
     let of_registry = registries.contains(&step.host) && OF_REGISTRY.contains(&id);
     of_registry || (id == "store.fill" && step.host == first)

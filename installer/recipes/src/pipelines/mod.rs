@@ -3,6 +3,7 @@
 
 mod add_node;
 mod addons_apply;
+mod adopt;
 mod certs_renew;
 mod create;
 mod create_from_backup;
@@ -25,6 +26,7 @@ use crate::from_backup::{self, BackupSource};
 
 pub use add_node::{absent, add_node};
 pub use addons_apply::addons_apply;
+pub use adopt::{AdoptContext, adopt};
 pub use certs_renew::{Renew, RenewContext, Renewed, certs_renew};
 pub use create::{create, create_unsupported};
 pub use create_from_backup::create_from_backup;

@@ -3,7 +3,7 @@
 use kubexm_plan::facts::StateFolder;
 use kubexm_plan::runtime::docker::FOLDERS;
 use kubexm_plan::state_folders::is_below;
-use kubexm_spec::cluster::RegistryKind;
+use kubexm_spec::cluster::{RegistryKind, RuntimeKind};
 use kubexm_spec::counted;
 
 use super::input::{ObservedHost, PreflightInput};
@@ -31,12 +31,12 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                 format!("use another host, or {reset}"),
             );
         }
-        folders(input, host, report);
+        let other_docker = docker(input, host, report);
+        folders(input, host, other_docker, report);
         // What is in a folder that is moved aside moves with it.
         let moves = |what: &str| {
             input.cx.set_aside && host.facts.state_folders.iter().any(|folder| is_below(what, &folder.path))
         };
-        let other_docker = docker(input, host, report);
         let named = |what: &str| other_docker && FOLDERS.iter().any(|folder| is_below(what, folder));
         let found = host.facts.leftovers.iter().filter(|l| !l.ours && !host.ours && !moves(&l.what) && !named(&l.what));
         for leftover in found {
@@ -54,18 +54,23 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     }
 }
 
-/// Harbor's engine writes its key to /etc/docker as any other does, and two of them on a host are taken for each other. Returns whether
-/// there is another one.
+/// Harbor's engine writes its key to /etc/docker as any other does, and so does that of a node; two of them on a host are taken for each
+/// other. Returns whether there is another one.
 fn docker(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) -> bool {
-    let for_harbor = host.roles.registry && input.cx.cluster.registry.kind == RegistryKind::Harbor;
+    let cluster = &input.cx.cluster;
+    let for_harbor = host.roles.registry && cluster.registry.kind == RegistryKind::Harbor;
+    let for_node = host.roles.in_cluster() && cluster.runtime.kind == RuntimeKind::Docker;
     let theirs: Vec<&str> =
         host.facts.docker.iter().filter(|found| !found.ours).map(|found| found.what.as_str()).collect();
-    let found = for_harbor && !host.ours && !theirs.is_empty();
+    let found = (for_harbor || for_node) && !host.ours && !theirs.is_empty();
     if found {
         report.fail(
             host.name(),
             format!("another docker: {}", theirs.join(", ")),
-            "a host without docker: Harbor comes with an engine of its own",
+            match for_harbor {
+                true => "a host without docker: Harbor comes with an engine of its own",
+                false => "a host without docker: kubexm-install brings its own",
+            },
             "use another host, or remove it if nobody needs it (its packages, /etc/docker, /var/lib/docker)",
         );
     }
@@ -73,11 +78,13 @@ fn docker(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Repo
 }
 
 /// Nodes need all of these folders, other members of etcd only etcd's, and hosts that only serve others none.
-fn folders(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+fn folders(input: &PreflightInput<'_>, host: &ObservedHost<'_>, other_docker: bool, report: &mut Report) {
     if host.ours {
         return;
     }
-    let needed = |path: &str| path == paths::STATE || is_filled(input.cx.cluster, host.roles, path);
+    // What another docker has is named with it.
+    let named = |path: &str| other_docker && FOLDERS.contains(&path);
+    let needed = |path: &str| path == paths::STATE || (is_filled(input.cx.cluster, host.roles, path) && !named(path));
     // What only a cluster leaves is reported as a leftover.
     let has_leftover = |folder: &StateFolder| {
         let mut leftovers = host.facts.leftovers.iter().filter(|leftover| !leftover.ours);

@@ -10,8 +10,8 @@ use kubexm_spec::{ArtifactKey, Kind, Program};
 use super::input::{ObservedHost, PreflightInput, gib};
 use super::report::{Report, Words, word};
 use crate::packages::NodePackages;
-use crate::paths;
 use crate::preflight::Severity;
+use crate::{paths, runtime};
 
 /// Factor from a gzip archive's or layer's size to archive plus unpacked content.
 const UNPACKED: u64 = 3;
@@ -113,8 +113,7 @@ fn wanted<'a>(input: &PreflightInput<'a>, seen: &ObservedHost<'_>) -> Vec<(&'a s
     let registry = &input.cx.cluster.registry;
     let all = &input.cx.manifest.artifacts;
     let own = || all.iter().filter(|a| a.platform.is_none() || a.platform == seen.platform);
-    // Without a registry the node imports all its images from its own store.
-    let imported = registry.kind == RegistryKind::None;
+    let imported = runtime::imports(input.cx.cluster);
     let images = own().filter(|_| seen.roles.in_cluster()).filter(|a| match a.key {
         ArtifactKey::Image(_) => true,
         ArtifactKey::ExtraImage(_) | ArtifactKey::FeatureImage(_) | ArtifactKey::ChartImage(_) => imported,

@@ -2,21 +2,21 @@
 //! 1.7 and 2.x differ in the format of the config, and in how `containerd config dump` prints it.
 
 use kubexm_plan::op::{Dir, File, StateDir, Unit};
-use kubexm_plan::{Probe, SlotName, SlotProvider, Step, Undo, runtime, state_folders};
+use kubexm_plan::{Probe, SlotName, SlotProvider, Step, Undo, runtime};
 use kubexm_spec::cluster::{RegistryKind, RuntimeKind};
 use kubexm_spec::{ClusterImage, Program};
 use minijinja::context;
 
 use super::extra_config::{self, CriPlugins};
 use super::of_cluster::{cgroup_driver, of, upstream_hosts};
-use super::steps::RuntimeSteps;
+use super::steps::{RuntimeSteps, with_cni};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::image_registry::ImageRegistry;
 use crate::modules::{depot, programs};
 use crate::templates::{Template, template};
-use crate::{network, paths, selinux, templates};
+use crate::{paths, selinux, templates};
 
 /// Folder with one folder for each upstream registry, which contains a `hosts.toml`.
 const CERTS_D: &str = runtime::of(RuntimeKind::Containerd).registries;
@@ -100,15 +100,10 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<RuntimeSte
 fn programs(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let containerd = cx.program(Program::Containerd, node.platform)?;
     ConfigFormat::of(&containerd.version)?;
-    Ok(Step::on(node.name(), "runtime.programs", "Install containerd, runc and the CNI plugins")
+    let step = Step::on(node.name(), "runtime.programs", "Install containerd, runc and the CNI plugins")
         .ensure(programs::install(cx, node, Program::Containerd, paths::BIN)?)
-        .ensure(programs::install(cx, node, Program::Runc, paths::BIN)?)
-        .ensure_all(state_folders::of_cni(&network::all_of(cx.cluster)?).into_iter().map(StateDir::at))
-        .ensure(Dir { path: paths::CNI_BIN.to_owned(), mode: 0o755 })
-        .ensure(programs::install(cx, node, Program::CniPlugins, paths::CNI_BIN)?)
-        .timeout_s(300)
-        .undo(Undo::RestoreBefore)
-        .build())
+        .ensure(programs::install(cx, node, Program::Runc, paths::BIN)?);
+    with_cni(step, cx, node)
 }
 
 /// One `hosts.toml` for each upstream host. `server` is the registry itself, so nothing falls back to the internet;

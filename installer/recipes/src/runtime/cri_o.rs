@@ -1,31 +1,31 @@
 //! CRI-O with its own runc and conmon, from upstream's archive; it pulls images only from the cluster's registry
 //! (`crio.conf.d(5)`, `containers-registries.conf.d(5)`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::op::{Dir, File, StateDir, Unit};
 use kubexm_plan::runtime::cri_o;
-use kubexm_plan::{LoginForm, Op, Probe, SlotName, SlotProvider, Step, Undo, state_folders};
+use kubexm_plan::{LoginForm, Op, Probe, SlotName, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::{RegistryKind, RegistryLogin, RuntimeKind};
 use kubexm_spec::{ClusterImage, Program, Version};
 use minijinja::context;
 use toml::Table;
 
 use super::of_cluster::{cgroup_driver, of, upstream_hosts};
-use super::steps::RuntimeSteps;
+use super::steps::{RuntimeSteps, with_cni};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::image_registry::ImageRegistry;
 use crate::modules::{depot, images, login, programs};
 use crate::templates::template;
-use crate::{network, paths, selinux, templates};
+use crate::{paths, selinux, templates};
 
 /// Others' files are read before it or after it, in the order of their names.
 const REGISTRIES: &str = "/etc/containers/registries.conf.d/90-kubexm.conf";
 /// One folder for each registry, with its CA (`containers-certs.d(5)`).
 const CERTS_D: &str = "/etc/containers/certs.d";
-/// Which signatures are demanded; without such a file CRI-O pulls nothing (`containers-policy.json(5)`). Its own, since that of
+/// Which images are accepted; without such a file CRI-O pulls nothing (`containers-policy.json(5)`). Its own, since that of
 /// /etc/containers belongs to podman and skopeo, too.
 const POLICY: &str = "/etc/crio/kubexm-policy.json";
 /// Logins, with the passwords that it shows (`containers-auth.json(5)`).
@@ -78,19 +78,14 @@ fn folder(cx: &PlanContext<'_>) -> &'static str {
 
 fn programs(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let folder = folder(cx);
-    Ok(Step::on(node.name(), "runtime.programs", "Install CRI-O and the CNI plugins")
+    let step = Step::on(node.name(), "runtime.programs", "Install CRI-O and the CNI plugins")
         .ensure(Dir { path: folder.to_owned(), mode: 0o755 })
-        .ensure(programs::install(cx, node, Program::CriO, folder)?)
-        .ensure_all(state_folders::of_cni(&network::all_of(cx.cluster)?).into_iter().map(StateDir::at))
-        .ensure(Dir { path: paths::CNI_BIN.to_owned(), mode: 0o755 })
-        .ensure(programs::install(cx, node, Program::CniPlugins, paths::CNI_BIN)?)
-        .timeout_s(300)
-        .undo(Undo::RestoreBefore)
-        .build())
+        .ensure(programs::install(cx, node, Program::CriO, folder)?);
+    with_cni(step, cx, node)
 }
 
-/// Each upstream host is a folder of the registry. The format has no default entry, so CRI-O would contact a host that is
-/// not in the bundle directly; preflight and the final check prevent that by comparing the images with the bundle.
+/// Each upstream host is a folder of the registry. The format has no default entry, so CRI-O would contact any other host directly, and run
+/// what it gets there: the policy accepts images by the names of these hosts and of the registry alone.
 fn mirrors(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     if cx.cluster.registry.kind == RegistryKind::None {
@@ -101,10 +96,12 @@ fn mirrors(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
     }
     let registry = ImageRegistry::of(cx, node)?;
     let own = |host: &String| registry.shared && registry.addresses.contains(host);
-    let mirrors: Vec<_> = upstream_hosts(cx)
-        .into_iter()
+    let upstream = upstream_hosts(cx);
+    let hosts: BTreeSet<String> = upstream.iter().chain(&registry.addresses).cloned().collect();
+    let mirrors: Vec<_> = upstream
+        .iter()
         .filter(|host| !own(host))
-        .map(|host| context! { folder => registry.path(cx, &host).trim_start_matches("/v2"), host => host })
+        .map(|host| context! { folder => registry.path(cx, host).trim_start_matches("/v2"), host => host })
         .collect();
     let (registries, insecure) = (&registry.addresses, registry.insecure);
     let named = registry.shared && insecure;
@@ -124,7 +121,7 @@ fn mirrors(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Recipe
         .ensure(Dir { path: "/etc/crio".to_owned(), mode: 0o755 })
         .ensure_all(logins(draft, &registry)?)
         .ensure(config)
-        .ensure(draft.template(POLICY, template!("cri-o-policy.json"), context! {})?)
+        .ensure(draft.template(POLICY, template!("cri-o-policy.json"), context! { hosts })?)
         .undo(Undo::RestoreBefore)
         .build())
 }

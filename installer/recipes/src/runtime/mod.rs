@@ -3,6 +3,7 @@
 
 mod containerd;
 mod cri_o;
+mod docker;
 mod extra_config;
 mod of_cluster;
 mod steps;
@@ -10,9 +11,9 @@ mod steps;
 use std::collections::BTreeMap;
 
 use kubexm_spec::cluster::RuntimeKind;
-use kubexm_spec::{ArtifactKey, Cluster, Program};
+use kubexm_spec::{ArtifactKey, Cluster, Platform, Program};
 
-pub use of_cluster::{cgroup_driver, of, upstream_hosts};
+pub use of_cluster::{cgroup_driver, imports, of, upstream_hosts};
 pub use steps::RuntimeSteps;
 
 use crate::context::{PlanContext, PlannedHost};
@@ -23,6 +24,10 @@ use crate::error::RecipeError;
 pub fn unknown_version(cx: &PlanContext<'_>) -> Option<RecipeError> {
     cx.manifest.artifacts.iter().find_map(|artifact| match artifact.key {
         ArtifactKey::Binary(Program::Containerd) => containerd::check_version(&artifact.version).err(),
+        // Harbor has one, too, whose engine is configured in another way.
+        ArtifactKey::Binary(Program::Docker) if cx.cluster.runtime.kind == RuntimeKind::Docker => {
+            docker::check_version(&artifact.version).err()
+        }
         ArtifactKey::Binary(Program::CriO) => cri_o::check_version(&artifact.version).err(),
         _ => None,
     })
@@ -39,10 +44,14 @@ pub fn settings(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<BTreeMap
 /// Why an upgrade is refused, if it is: with this runtime none has run on hosts yet.
 pub fn upgrade_refused(cluster: &Cluster) -> Option<String> {
     let refused = cluster.runtime.kind != RuntimeKind::Containerd;
+    let why = match cluster.runtime.kind {
+        RuntimeKind::CriO => ": its version goes with that of Kubernetes",
+        RuntimeKind::Containerd | RuntimeKind::Docker | RuntimeKind::Isulad => "",
+    };
     refused.then(|| {
         format!(
-            "the cluster has {} as its runtime, which no upgrade replaces yet: its version goes with that of Kubernetes; create a new \
-             cluster with the new version, and move to it",
+            "the cluster has {} as its runtime, which no upgrade replaces yet{why}; create a new cluster with the new version, and \
+             move to it",
             cluster.runtime.kind
         )
     })
@@ -50,13 +59,18 @@ pub fn upgrade_refused(cluster: &Cluster) -> Option<String> {
 
 /// The version of the cluster's runtime in the bundle.
 pub fn version<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Option<&'a str> {
+    version_for(cx, node.platform)
+}
+
+/// The same for a platform.
+pub fn version_for<'a>(cx: &PlanContext<'a>, platform: Platform) -> Option<&'a str> {
     let program = match cx.cluster.runtime.kind {
         RuntimeKind::Containerd => Program::Containerd,
         RuntimeKind::CriO => Program::CriO,
         RuntimeKind::Docker => Program::Docker,
         RuntimeKind::Isulad => return None,
     };
-    cx.program(program, node.platform).ok().map(|artifact| artifact.version.as_str())
+    cx.program(program, platform).ok().map(|artifact| artifact.version.as_str())
 }
 
 /// The steps of the cluster's runtime.
@@ -64,7 +78,8 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<RuntimeSte
     match draft.cx.cluster.runtime.kind {
         RuntimeKind::Containerd => containerd::steps(draft, node),
         RuntimeKind::CriO => cri_o::steps(draft, node),
-        kind @ (RuntimeKind::Docker | RuntimeKind::Isulad) => Err(RecipeError::Unsupported {
+        RuntimeKind::Docker => docker::steps(draft, node),
+        kind @ RuntimeKind::Isulad => Err(RecipeError::Unsupported {
             what: format!("spec.runtime.type {kind}"),
             hint: "name containerd, and build the bundle again".to_owned(),
         }),

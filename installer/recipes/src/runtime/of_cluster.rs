@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kubexm_plan::runtime::{self, RuntimeTraits};
 use kubexm_spec::Kind;
-use kubexm_spec::cluster::Cluster;
+use kubexm_spec::cluster::{Cluster, RegistryKind, RuntimeKind};
 use serde_json::Value;
 
 use crate::context::PlanContext;
@@ -13,6 +13,11 @@ use crate::error::RecipeError;
 /// The runtime of a cluster, as seen on nodes.
 pub const fn of(cluster: &Cluster) -> &'static RuntimeTraits {
     runtime::of(cluster.runtime.kind)
+}
+
+/// Whether every node imports all its images from its own content store: there is no registry, or the runtime can be pointed at none.
+pub fn imports(cluster: &Cluster) -> bool {
+    cluster.registry.kind == RegistryKind::None || cluster.runtime.kind == RuntimeKind::Docker
 }
 
 /// The upstream registry hosts of the bundle's images.

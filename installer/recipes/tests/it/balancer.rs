@@ -1,9 +1,10 @@
 //! Joins of clusters whose workers have a proxy of their own.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
-use kubexm_plan::ClusterFacts;
+use kubexm_plan::balancer::MovedBy;
 use kubexm_plan::cluster_facts::AppliedCluster;
 use kubexm_plan::op::Op;
+use kubexm_plan::{ClusterFacts, Probe};
 use kubexm_recipes::{add_node, sample};
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{InternalKind, LoadBalancerMode};
@@ -46,5 +47,29 @@ fn a_proxy_that_the_cluster_does_not_have_yet_comes_with_create_and_not_with_a_j
         assert_eq!(refused.exit_code(), ExitCode::Config);
         let says = refused.to_string();
         assert!(says.contains("nginx on workers") && says.contains("kubexm-install create"), "{says}");
+    }
+}
+
+#[test]
+fn every_control_plane_with_kube_vip_is_asked_for_the_address_once_all_run_it() {
+    let mut cluster = sample::fleet(3, 1);
+    let vip = Some([10, 77, 0, 100].into());
+    cluster.load_balancer.mode =
+        LoadBalancerMode::Internal { kind: InternalKind::KubeVip, vip, port: 6443, interface: None };
+    let mut site = Site::of(cluster);
+    let created = site.create().unwrap();
+    site.join_all_but("node3");
+    let added = add_node(&site.cx(), &ClusterFacts::default(), &["node3".to_owned()]).unwrap();
+    for plan in [created, added] {
+        let at = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).unwrap();
+        let check = &plan.steps[at("node1/check.holder")];
+        let Some(Probe::OneHasAddress { hosts, moved_by: MovedBy::KubeVip, .. }) =
+            check.probe.as_ref().map(|timed| &timed.probe)
+        else {
+            panic!("{check:?}");
+        };
+        assert_eq!(hosts, &["node1", "node2", "node3"]);
+        let order = kubexm_plan::lint::Order::of(&plan);
+        assert!(order.is_earlier(at("node3/balancer.rights"), at("node1/check.holder")));
     }
 }

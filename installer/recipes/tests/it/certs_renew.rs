@@ -29,7 +29,7 @@ impl Site {
         let mut facts = sample::all_facts(&cluster);
         for facts in facts.values_mut() {
             let cluster = cluster.name.clone();
-            facts.stamp = Some(Stamp { cluster, run: "r".to_owned(), id: Some(ID), bundle: None });
+            facts.stamp = Some(Stamp { cluster, run: "r".to_owned(), id: Some(ID), bundle: None, adopted: false });
             facts.joined = true;
         }
         let planes = &cluster.role_groups.control_plane;

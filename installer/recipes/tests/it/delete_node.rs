@@ -31,7 +31,7 @@ impl Site {
         let mut facts = sample::all_facts(&cluster);
         for facts in facts.values_mut() {
             let cluster = cluster.name.clone();
-            facts.stamp = Some(Stamp { cluster, run: "r".to_owned(), id: Some(ID), bundle: None });
+            facts.stamp = Some(Stamp { cluster, run: "r".to_owned(), id: Some(ID), bundle: None, adopted: false });
             facts.joined = true;
         }
         let ledgers = cluster.hosts.iter().map(|host| (host.name.clone(), ledger(&cluster, &host.name))).collect();

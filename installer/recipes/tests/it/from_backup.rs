@@ -1,10 +1,11 @@
 //! A cluster that is made from a backup: what its plan has that of another one has not, and what refuses the backup.
 
-use kubexm_plan::backup::{Archive, FROM_BACKUP, FromBackup};
+use kubexm_plan::backup::{Archive, BackedUpNode, FROM_BACKUP, FromBackup};
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{Act, KubeadmInit, Op};
 use kubexm_plan::{ClusterFacts, ClusterId, Pipeline, Plan, SlotProvider, Step, StepId};
 use kubexm_recipes::from_backup::{BackupSource, compare, dials};
+use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{Recipe, RecipeError, create_from_backup, sample, sample_backup};
 use kubexm_spec::cluster::{EtcdKind, NetworkPlugin};
 use kubexm_spec::{Digest, ExitCode};
@@ -174,9 +175,43 @@ fn a_backup_of_an_earlier_program_is_taken_with_a_warning_that_names_what_it_doe
     assert!(matches!(warnings.as_slice(), [one] if one.contains("which pod network and add-ons")), "{warnings:?}");
 }
 
+#[test]
+fn a_cluster_that_claims_hundreds_of_control_planes_is_asked_at_some_addresses_of_each_kind() {
+    let site = Site::of(sample::fleet(1, 1));
+    let mut source = source(&site);
+    let had = source.had.as_mut().unwrap();
+    let node = |number: usize| BackedUpNode {
+        name: format!("a{number:03}"),
+        addresses: (1..=4).map(|family| format!("10.{family}.0.{number}")).collect(),
+        control_plane: true,
+    };
+    had.nodes = (0..40).map(node).collect();
+    let addresses = vec!["10.66.0.11".to_owned(), "10.66.1.11".to_owned()];
+    had.nodes.push(BackedUpNode { name: "old1".to_owned(), addresses, control_plane: true });
+    had.members = vec!["old1".to_owned()];
+    let (dials, unasked) = dials(&site.cx(), &source);
+    let asked: Vec<String> = dials["node1"].iter().map(|dial| format!("{} {}", dial.to, dial.address)).collect();
+    // And the new control plane.
+    assert_eq!(asked.len(), 64 + 1);
+    for one in ["node1 10.77.0.11", "old1 10.66.0.11", "old1 10.66.1.11", "a000 10.1.0.0", "a039 10.1.0.39"] {
+        assert!(asked.iter().any(|asked| asked == one), "{one}: {asked:?}");
+    }
+    let unasked = unasked.unwrap();
+    assert!(unasked.severity == Severity::Warn && unasked.found.ends_with(": 98"), "{unasked}");
+}
+
+#[test]
+fn settings_of_a_backup_that_cannot_be_compared_are_not_passed_in_silence() {
+    let site = Site::of(sample::fleet(1, 1));
+    let mut source = source(&site);
+    source.texts.insert("/etc/kubexm/kubeadm.yaml".to_owned(), "{".to_owned());
+    let (_, warnings) = create_from_backup(&site.cx(), &source).unwrap();
+    assert!(matches!(warnings.as_slice(), [one] if one.contains("kubeadm.yaml is not what")), "{warnings:?}");
+}
+
 fn stamp(id: u8) -> Option<Stamp> {
     let id = if id == 7 { sample::CLUSTER_ID } else { ClusterId::from_random([id; 16]) };
-    Some(Stamp { cluster: sample::cluster().name, id: Some(id), run: "r".to_owned(), bundle: None })
+    Some(Stamp { cluster: sample::cluster().name, id: Some(id), run: "r".to_owned(), bundle: None, adopted: false })
 }
 
 fn mark(site: &mut Site, id: ClusterId, archive: Digest) {
@@ -243,7 +278,8 @@ fn a_create_without_the_backup_is_refused_until_the_first_control_plane_has_its_
 fn the_api_servers_of_before_are_asked_with_the_ca_of_the_backup() {
     let site = Site::of(sample::fleet(2, 1));
     let source = source(&site);
-    let dials = dials(&site.cx(), &source);
+    let (dials, unasked) = dials(&site.cx(), &source);
+    assert_eq!(unasked, None);
     let asked: Vec<String> =
         dials["node1"].iter().map(|dial| format!("{} {} {}", dial.to, dial.address, dial.port.number)).collect();
     assert_eq!(asked, ["node1 10.77.0.11 6443", "node2 10.77.0.12 6443", "old1 10.66.0.11 6443"]);

@@ -94,11 +94,38 @@ fn cri_o_in_place_of_containerd() {
         assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
         assert_snapshot!("config", text(&plan, "/etc/crio/crio.conf.d/90-kubexm.conf"));
         assert_snapshot!("registries", text(&plan, "/etc/containers/registries.conf.d/90-kubexm.conf"));
-        assert_snapshot!("policy", text(&plan, "/etc/crio/kubexm-policy.json"));
+        let policy = text(&plan, "/etc/crio/kubexm-policy.json");
+        assert_snapshot!("policy", policy);
+        let read: serde_json::Value = serde_json::from_str(policy).expect("JSON");
+        assert_eq!(read["transports"]["docker"].as_object().map(serde_json::Map::len), Some(3));
         for unit in ["crio", "kubelet"] {
             assert_snapshot!(unit, text(&plan, &format!("/etc/systemd/system/{unit}.service")));
         }
     });
+}
+
+#[test]
+fn docker_in_place_of_containerd() {
+    let mut cluster = sample::cluster();
+    cluster.runtime = Runtime { kind: RuntimeKind::Docker, ..Runtime::default() };
+    let plan = checked(&Site::of(cluster));
+    golden("docker", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
+        assert_snapshot!("daemon", text(&plan, "/etc/docker/daemon.json"));
+        for unit in ["docker", "cri-docker", "kubelet"] {
+            assert_snapshot!(unit, text(&plan, &format!("/etc/systemd/system/{unit}.service")));
+        }
+    });
+}
+
+#[test]
+fn docker_without_a_registry() {
+    let mut cluster = sample::cluster();
+    cluster.runtime = Runtime { kind: RuntimeKind::Docker, ..Runtime::default() };
+    cluster.registry = Registry::of(RegistryKind::None);
+    let plan = checked(&Site::of(cluster));
+    golden("docker-none", || assert_snapshot!("plan", plan.render()));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod addons;
+mod adopt;
 mod balancer;
 mod calico;
 mod certs_renew;
@@ -11,6 +12,7 @@ mod create;
 mod create_fleet;
 mod delete_node;
 mod depot;
+mod docker;
 mod etcd;
 mod external_registry;
 mod fields;

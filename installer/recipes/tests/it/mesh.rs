@@ -132,7 +132,7 @@ fn a_node_of_the_cluster_a_worker_and_an_operators_own_network_are_not_dialed_as
     };
     let mut site = three();
     assert_eq!(pods(&site), ["node1", "node2"]);
-    let stamp = Stamp { cluster: "demo".to_owned(), id: None, run: "r1".to_owned(), bundle: None };
+    let stamp = Stamp { cluster: "demo".to_owned(), id: None, run: "r1".to_owned(), bundle: None, adopted: false };
     site.facts.get_mut("node1").unwrap().stamp = Some(stamp);
     assert_eq!(pods(&site), ["node2"]);
     site.cluster.network.plugin = NetworkPlugin::None;

@@ -8,7 +8,7 @@ use kubexm_plan::op::{ImageLoaded, ImageSource, Op};
 use kubexm_plan::{Plan, Probe, lint};
 use kubexm_recipes::sample;
 use kubexm_spec::ExitCode;
-use kubexm_spec::cluster::{Cluster, ExtraImage, Harbor, Registry, RegistryKind};
+use kubexm_spec::cluster::{Cluster, ExtraImage, Harbor, Listen, Registry, RegistryKind};
 use kubexm_spec::depot::DepotConfig;
 
 const DEPOT: &str = "/etc/kubexm/depot/config.json";
@@ -64,6 +64,13 @@ fn the_registry_gets_every_image_under_names_that_nodes_ask_for_and_is_asked_for
     );
     assert!(ops(&plan, "node2").all(|op| !matches!(op, Op::RegistryLayout(_))));
     insta::assert_snapshot!(config);
+}
+
+#[test]
+fn the_registry_listens_on_the_nodes_address_alone_where_that_is_said() {
+    let plan = with(RegistryKind::Registry, |cluster| cluster.registry.listen = Listen::NodeAddress);
+    let config = text(&plan, "/etc/kubexm/registry/config.yml");
+    assert!(config.contains("\n  addr: \"10.77.0.11:5000\"\n") && !config.contains("0.0.0.0"), "{config}");
 }
 
 #[test]

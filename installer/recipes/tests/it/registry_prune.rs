@@ -92,7 +92,13 @@ impl Site {
         for facts in facts.values_mut() {
             let manifest = Digest::of("three");
             let bundle = Some(BundleRecord { manifest, signers: Default::default(), date: None, sequence: None });
-            facts.stamp = Some(Stamp { cluster: cluster.name.clone(), id: Some(ID), run: "run".to_owned(), bundle });
+            facts.stamp = Some(Stamp {
+                cluster: cluster.name.clone(),
+                id: Some(ID),
+                run: "run".to_owned(),
+                bundle,
+                adopted: false,
+            });
             facts.joined = true;
         }
         let server_version = Some("v1.34.4".to_owned());

@@ -14,8 +14,13 @@ use serde_json::json;
 
 fn facts(host: &str, cluster: Option<&str>) -> Facts {
     let mut facts = sample::facts(host, 11);
-    facts.stamp =
-        cluster.map(|cluster| Stamp { cluster: cluster.to_owned(), run: "r".to_owned(), id: None, bundle: None });
+    facts.stamp = cluster.map(|cluster| Stamp {
+        cluster: cluster.to_owned(),
+        run: "r".to_owned(),
+        id: None,
+        bundle: None,
+        adopted: false,
+    });
     facts
 }
 
@@ -88,7 +93,10 @@ fn a_cluster() -> Vec<Record> {
             vec![(file("/etc/systemd/system/kubelet.service", "k"), "no file"), (unit("kubelet.service"), "off")],
         ),
         ("control-plane.init", vec![(init(), "notBegun")]),
-        ("stamp", vec![(Op::Stamp(op::Stamp { cluster: "demo".to_owned(), id: None, bundle: None }), "none")]),
+        (
+            "stamp",
+            vec![(Op::Stamp(op::Stamp { cluster: "demo".to_owned(), id: None, bundle: None, adopted: false }), "none")],
+        ),
     ];
     let mut records = vec![folders()];
     for (name, ops) in &steps {
@@ -314,7 +322,7 @@ fn a_host_of_another_cluster_is_refused_by_stamp_and_by_ledger() {
     let ledger = [record(
         "create",
         "stamp",
-        &[(Op::Stamp(op::Stamp { cluster: "third".into(), id: None, bundle: None }), "")],
+        &[(Op::Stamp(op::Stamp { cluster: "third".into(), id: None, bundle: None, adopted: false }), "")],
         Outcome::Done,
     )];
     let error = planned(vec![host("node1", "c", &bare, &ledger)]).expect_err("it is another's");
@@ -327,7 +335,7 @@ fn the_newest_stamp_says_whose_host_it_is() {
         record(
             run,
             "stamp",
-            &[(Op::Stamp(op::Stamp { cluster: cluster.into(), id: None, bundle: None }), "")],
+            &[(Op::Stamp(op::Stamp { cluster: cluster.into(), id: None, bundle: None, adopted: false }), "")],
             Outcome::Done,
         )
     };

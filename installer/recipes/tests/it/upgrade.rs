@@ -45,6 +45,7 @@ impl Case {
                 id: Some(sample::CLUSTER_ID),
                 run: "r".to_owned(),
                 bundle: None,
+                adopted: false,
             });
         }
         let running = running(&site.cluster);

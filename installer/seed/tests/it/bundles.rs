@@ -151,6 +151,15 @@ impl Maker {
         manifest.digest
     }
 
+    /// What is attached to the images has this tag in the lock.
+    pub fn tag_attached(&mut self, tag: &str) {
+        for item in &mut self.items {
+            if let Content::Image { referrers, .. } = &mut item.content {
+                referrers.iter_mut().for_each(|one| one.tag = Some(tag.to_owned()));
+            }
+        }
+    }
+
     pub fn chart(&mut self, name: &str, version: &str) -> Digest {
         let text = format!("apiVersion: v2\nname: {name}\nversion: {version}\ndescription: a chart\n");
         let mut tar = tar::Builder::new(Vec::new());

@@ -1,6 +1,6 @@
 //! What is refused, each by its name, with what to do and its exit code, before anything was pushed.
 
-use kubexm_spec::Platform;
+use kubexm_spec::{Digest, Platform};
 
 use crate::bundles::{Maker, noise};
 use crate::proxy::{Fault, Proxy, Seen, error};
@@ -210,6 +210,25 @@ async fn names_that_collide_after_the_map() {
     assert_eq!(code, 20, "{text}");
     assert!(text.contains("quay.io/team/app:1") && text.contains("ghcr.io/team/app:1"), "{text}");
     assert!(text.contains("--namespace-override"), "{text}");
+}
+
+/// Nobody judges what is attached: under another tag it would be an image, and outside of its repository anybody's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tag_of_something_attached_that_is_not_cosigns() {
+    let other = format!("sha256-{}.sig", Digest::of("another image").hex());
+    for tag in ["2", "../../../other/app/manifests/2", &other] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut maker = Maker::new(&ONE);
+        let app = maker.image("quay.io/team/app:1", &[noise(1, 100)], 0);
+        let attached = maker.attach("quay.io/team/app:1", &app.target, true);
+        maker.tag_attached(tag);
+        // Nobody listens there: it is refused before the registry is asked.
+        let (text, code) = fails(&maker.bundle(folder.path()), &options(folder.path(), "127.0.0.1:1")).await;
+        assert_eq!(code, 30, "{text}");
+        for part in ["quay.io/team/app:1", &attached.to_string(), &app.target.digest.to_string()] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kubexm_seed::{State, open};
+use kubexm_seed::{Spool, State, open};
 use kubexm_spec::{ExitError, Platform};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -70,7 +70,9 @@ async fn a_bundle_on_a_web_server_is_seeded_and_only_what_is_missing_is_read_of_
     let options = options(folder.path(), &registry.address);
     let opened = |url: String, plain_http: bool| {
         let connection = kubexm_seed::Connection { plain_http, ..options.connection.clone() };
-        tokio::task::spawn_blocking(move || open(&[url.into()], &[], false, &connection))
+        tokio::task::spawn_blocking(move || {
+            open(&[url.into()], &[], false, &connection, Spool { folder: "/nonexistent".as_ref(), report: &|_| () })
+        })
     };
     let refused = opened(url.clone(), false).await.unwrap().unwrap_err();
     assert_eq!(refused.exit_code().code(), 20, "http was not allowed: {refused}");

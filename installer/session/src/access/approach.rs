@@ -1,6 +1,7 @@
 //! How to log in to a host. The same value is shown before confirmation and used after it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use kubexm_engine::link::LinkError;
 use kubexm_engine::link::ssh::{Hop, KeySource, Login, SshTarget};
@@ -37,8 +38,8 @@ struct Stop {
 pub struct Use {
     /// A description of the source, never the secret itself.
     pub secret: String,
-    /// User, address and bastions.
-    pub goes_to: String,
+    /// User, address and bastions; or the hosts that keep it, one text for all secrets that they keep.
+    pub goes_to: Arc<str>,
 }
 
 impl Approach {
@@ -117,18 +118,18 @@ impl Approach {
     pub fn uses(&self) -> Vec<Use> {
         let mut uses = Vec::new();
         for (number, stop) in self.way.iter().chain([&self.end]).enumerate() {
-            let goes_to = route(stop, self.way.get(..number).unwrap_or_default());
+            let goes_to: Arc<str> = route(stop, self.way.get(..number).unwrap_or_default()).into();
             let keys = stop.keys.iter().map(|key| match key {
                 KeySource::File(path) => format!("private key {}", shown(path)),
                 KeySource::Agent(path) => format!("keys of the ssh-agent at {}", shown(path)),
             });
             let password =
                 stop.password.as_ref().map(|source| format!("SSH password from {}", describe_source(source)));
-            uses.extend(keys.chain(password).map(|secret| Use { secret, goes_to: goes_to.clone() }));
+            uses.extend(keys.chain(password).map(|secret| Use { secret, goes_to: Arc::clone(&goes_to) }));
         }
         if let Some(source) = &self.sudo_password {
             let secret = format!("sudo password from {}", describe_source(source));
-            uses.push(Use { secret, goes_to: self.route() });
+            uses.push(Use { secret, goes_to: self.route().into() });
         }
         uses
     }

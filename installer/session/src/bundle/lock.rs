@@ -3,7 +3,7 @@
 use kubexm_archive::{Bundle, DOCUMENT_LIMIT};
 use kubexm_recipes::packages::CarriedPackages;
 use kubexm_spec::manifest::Artifact;
-use kubexm_spec::{ArtifactKey, Lock, Rendering};
+use kubexm_spec::{ArtifactKey, Rendering};
 
 use crate::error::SessionError;
 
@@ -16,28 +16,15 @@ pub fn read(bundle: &Bundle) -> Result<(CarriedPackages, Vec<Rendering>), Sessio
         return Ok((CarriedPackages::default(), Vec::new()));
     }
     let text = bundle.read("lock.yaml", DOCUMENT_LIMIT)?;
-    let lock = read_lock(&text).map_err(|reason| SessionError::Lock { bundle: bundle.path().to_owned(), reason })?;
+    let lock = kubexm_archive::read_lock(&text)
+        .map_err(|reason| SessionError::Lock { bundle: bundle.path().to_owned(), reason })?;
     Ok((CarriedPackages::unread(&lock.packages), lock.renderings))
-}
-
-/// The most YAML values in a lock: each item has about twenty, a large image about a hundred.
-const LOCK_NODES: usize = 4_000_000;
-
-/// The member is the lock as YAML, not the JSON of the lock file. Its size, depth and number of values are limited,
-/// since a bundle may be unsigned.
-fn read_lock(text: &[u8]) -> Result<Lock, String> {
-    let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
-    let budget =
-        serde_saphyr::budget! { max_nodes: LOCK_NODES, max_events: 4 * LOCK_NODES, max_documents: 1, max_depth: 64 };
-    let options = serde_saphyr::options! { budget: budget, with_snippet: false };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
+    use kubexm_archive::read_lock;
     use kubexm_spec::lock::SCHEMA;
-
-    use super::*;
 
     #[test]
     fn a_lock_of_any_cluster_is_read_and_one_of_bottomless_values_is_refused_and_nothing_else_happens() {

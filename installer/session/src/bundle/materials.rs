@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kubexm_archive::{Bundle, members};
-use kubexm_files::{InputError, MaterialError, check_material, read_material};
+use kubexm_files::{InputError, MaterialError, MaterialRoom, check_material, read_material};
 use kubexm_recipes::Materials;
 use kubexm_spec::cluster::{Cluster, MATERIAL_LIMIT, MaterialFile, MaterialOf};
-use kubexm_spec::{ArtifactKey, Digest};
+use kubexm_spec::manifest::Artifact;
+use kubexm_spec::{ArtifactKey, ByArtifact, Digest};
 
 use crate::error::SessionError;
 
@@ -28,7 +29,12 @@ impl ReadMaterials {
     /// Reads what a cluster names. A file in the folder of the operator's own cluster.yaml (`file`) takes precedence
     /// over the bundle's file of the same name.
     pub fn read(cluster: &Cluster, file: Option<&Path>, bundle: &Bundle) -> Self {
+        Self::read_into(MaterialRoom::default(), cluster, file, bundle)
+    }
+
+    fn read_into(mut room: MaterialRoom, cluster: &Cluster, file: Option<&Path>, bundle: &Bundle) -> Self {
         let (mut texts, mut from_disk, mut wrong) = (Materials::new(), BTreeMap::new(), Vec::new());
+        let artifacts = bundle.manifest().by_artifact();
         for material in cluster.materials() {
             let name = &material.file.name;
             let beside = file.map(|file| file.parent().unwrap_or(Path::new("")).join(name));
@@ -37,10 +43,18 @@ impl ReadMaterials {
                     from_disk.insert(name.clone(), path);
                     Some(read)
                 }
-                _ => of_bundle(&material, bundle),
+                _ => of_bundle(&material, &artifacts, bundle),
             };
             match read {
-                Some(Ok(text)) => drop(texts.insert(name.clone(), text)),
+                // Another field may name it, too, with other demands on its content.
+                Some(Ok(_)) if texts.contains_key(name) => {}
+                Some(Ok(text)) => match room.take(&material, Path::new(name), &text) {
+                    Ok(()) => drop(texts.insert(name.clone(), text)),
+                    Err(error) => {
+                        wrong.push(error);
+                        break;
+                    }
+                },
                 Some(Err(error)) => wrong.push(error),
                 // A missing material is reported by the closed-world check.
                 None => {}
@@ -78,9 +92,13 @@ fn of_disk(material: &MaterialOf<'_>, path: &Path) -> Option<Result<String, Mate
 }
 
 /// None if the bundle has no such text. An unsigned bundle may contain anything under this name.
-fn of_bundle(material: &MaterialOf<'_>, bundle: &Bundle) -> Option<Result<String, MaterialError>> {
+fn of_bundle(
+    material: &MaterialOf<'_>,
+    artifacts: &ByArtifact<'_, Artifact>,
+    bundle: &Bundle,
+) -> Option<Result<String, MaterialError>> {
     let key = ArtifactKey::Material(material.file.name.clone());
-    let artifact = bundle.manifest().artifacts.iter().find(|artifact| artifact.key == key)?;
+    let artifact = artifacts.find(&key, None)?;
     let from = PathBuf::from(format!("{key} of {}", bundle.path().display()));
     Some(match bundle.read(&members::blob_name(&artifact.digest), MATERIAL_LIMIT) {
         Ok(bytes) => check_material(material, &from, bytes),
@@ -89,4 +107,47 @@ fn of_bundle(material: &MaterialOf<'_>, bundle: &Bundle) -> Option<Result<String
             Err(MaterialError::Input { field: material.field.clone(), source: InputError::Io { path: from, source } })
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use kubexm_archive::{Input, Options, write};
+    use kubexm_manifests::Catalogue;
+    use kubexm_recipes::sample;
+    use kubexm_spec::manifest::{Blob, Manifest, Member};
+
+    use super::*;
+
+    #[test]
+    fn one_text_under_many_names_is_kept_only_while_there_is_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut cluster = sample::cluster();
+        let names: Vec<String> = (0..20).map(|at| format!("m{at}")).collect();
+        let script =
+            format!("system: {{preInstall: [{{name: x, bash: \"true\", materials: [{}]}}]}}", names.join(", "));
+        let text =
+            format!("apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: c}}\nspec: {{{script}}}\n");
+        cluster.system = kubexm_spec::cluster::parse(&text).unwrap().system;
+        let content = " ".repeat(1000).into_bytes();
+        let digest = Digest::of(&content);
+        let mut manifest = sample::manifest(&cluster, &Catalogue::embedded()).unwrap();
+        manifest.artifacts.retain(|artifact| matches!(artifact.key, ArtifactKey::Material(_)));
+        for artifact in &mut manifest.artifacts {
+            (artifact.digest, artifact.blobs) = (digest, vec![Blob { digest, size: 1000 }]);
+        }
+        assert_eq!(manifest.artifacts.len(), 20);
+        let name = members::blob_name(&digest);
+        let members = vec![Member { name: name.clone(), size: 1000, sha256: digest }];
+        let path = folder.path().join("a.tar.zst");
+        let inputs = vec![Input::bytes(name, content)];
+        write(&path, &Manifest { members, ..manifest }, inputs, &Options::default(), &|_, _| {}).unwrap();
+        let bundle = Bundle::open(&path).unwrap();
+        let read = |room| ReadMaterials::read_into(room, &cluster, None, &bundle);
+        let few = read(MaterialRoom::of(5500));
+        assert_eq!(few.texts.len(), 5);
+        let error = few.check().unwrap_err().to_string();
+        assert!(error.contains("materials[5]: with m5") && error.contains("5500 bytes together"), "{error}");
+        let all = read(MaterialRoom::of(20_000));
+        assert_eq!((all.texts.len(), all.check().is_ok()), (20, true));
+    }
 }

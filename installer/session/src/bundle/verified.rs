@@ -61,7 +61,7 @@ impl VerifiedFiles {
             match file_systems.medium(&file.path, home).map_err(failed)? {
                 Medium::Fixed => {}
                 Medium::Removable => return Ok(Some(Cow::Borrowed("a removable disk"))),
-                Medium::Unknown => return Ok(Some(Cow::Borrowed("a disk that may be removable"))),
+                Medium::Unknown => return Ok(Some(Cow::Borrowed("a disk that may not be in this machine"))),
             }
         }
         Ok(None)

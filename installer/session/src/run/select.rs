@@ -182,7 +182,8 @@ mod tests {
         let mut facts = sample::all_facts(&site);
         for facts in facts.values_mut() {
             let id = Some(ClusterId::from_random([1; 16]));
-            facts.stamp = Some(Stamp { cluster: site.name.clone(), run: "r".to_owned(), id, bundle: None });
+            facts.stamp =
+                Some(Stamp { cluster: site.name.clone(), run: "r".to_owned(), id, bundle: None, adopted: false });
             facts.joined = true;
         }
         let archive = Archive { sha256: Digest::of("archive"), size: 7 };

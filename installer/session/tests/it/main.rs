@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
+mod adopt;
 mod authorities;
 mod bundle;
 mod certs;

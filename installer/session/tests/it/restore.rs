@@ -7,7 +7,9 @@ use kubexm_engine::OperatorIdentity;
 use kubexm_engine::backup::{ARCHIVE, BackupAbout, BackupHeader, BackupKey, HEADER};
 use kubexm_plan::backup::{Archive, SnapshotFacts};
 use kubexm_plan::{ClusterId, Recipient};
-use kubexm_session::{Access, ClusterOptions, HostOptions};
+use kubexm_s3::fake::{ACCESS_KEY, REGION, S3Server, SECRET_KEY};
+use kubexm_s3::{Addressing, Endpoint, S3Address, S3Credentials, S3Options};
+use kubexm_session::{Access, BackupPlace, ClusterOptions, HostOptions, LocalBackup};
 use kubexm_spec::{Digest, ExitCode, ExitError as _};
 
 use crate::bundle::{cluster_yaml, write_bundle};
@@ -47,7 +49,7 @@ fn refusal(site: &Site, backup: &std::path::Path, cluster: &ClusterOptions) -> S
     let source = session.cluster(cluster).unwrap();
     let options = (&cluster.trust, &HostOptions::default());
     Access::obtain_with_backup(&session, source.cluster(), options, backup).map(drop).unwrap();
-    let error = session.restore_source(source, backup, false).err().unwrap();
+    let error = session.restore_source(source, LocalBackup::of_folder(backup.to_owned()), false).err().unwrap();
     assert_eq!(error.exit_code(), ExitCode::BackupUnusable, "{error}");
     error.to_string()
 }
@@ -73,4 +75,36 @@ fn an_operator_of_ones_own_cluster_yaml_vouches_for_a_backup() {
     let own = ClusterOptions { file: Some(site.folder.path().join("cluster.yaml")), ..ClusterOptions::default() };
     let said = refusal(&site, &backup, &own);
     assert!(!said.contains("NOT AUTHENTICATED") && said.contains("archive.age"), "{said}");
+}
+
+#[tokio::test]
+async fn a_backup_of_a_bucket_is_refused_like_one_of_a_folder_by_the_name_that_it_has_there() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let (site, backup, key) = site();
+    let server = S3Server::start();
+    for file in [HEADER, ARCHIVE] {
+        let bytes = fs::read(backup.join(file)).unwrap();
+        server.state().objects.insert(format!("sites/a/red-1/{file}"), bytes);
+    }
+    let endpoint = Endpoint::parse(&server.endpoint(), Addressing::Path, true).unwrap();
+    let credentials = S3Credentials::new(ACCESS_KEY.to_owned(), SECRET_KEY.to_owned().into(), None).unwrap();
+    let options = Box::new(S3Options::new(endpoint, REGION, credentials).unwrap());
+    let place = BackupPlace::S3 { address: S3Address::parse("s3://backups/sites/a/red-1").unwrap(), options };
+    let session = site.session();
+    // By its header alone: the archive of somebody else would be up to 20 GiB on this disk.
+    let said = session.local_backup(&place, Some(&[])).await.unwrap_err().to_string();
+    assert!(said.starts_with("s3://backups/sites/a/red-1 is NOT AUTHENTICATED"), "{said}");
+    assert_eq!((server.asked(HEADER), server.asked(ARCHIVE)), (1, 0));
+    session.local_backup(&place, Some(std::slice::from_ref(&key))).await.unwrap();
+    let fetched = session.local_backup(&place, None).await.unwrap();
+    let folder = fetched.folder().to_owned();
+    let said = session.verify_backup(&fetched, &[]).unwrap_err().to_string();
+    assert!(said.starts_with("s3://backups/sites/a/red-1 is NOT AUTHENTICATED"), "{said}");
+    let said = session.verify_backup(&fetched, &[key]).unwrap_err().to_string();
+    assert!(said.starts_with("s3://backups/sites/a/red-1/archive.age is damaged"), "{said}");
+    let own = ClusterOptions { file: Some(site.folder.path().join("cluster.yaml")), ..ClusterOptions::default() };
+    let source = session.cluster(&own).unwrap();
+    let said = session.restore_source(source, fetched, false).err().unwrap().to_string();
+    assert!(said.starts_with("s3://backups/sites/a/red-1/archive.age is damaged"), "{said}");
+    assert!(!folder.exists(), "what was fetched goes with the value");
 }

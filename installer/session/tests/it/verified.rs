@@ -59,7 +59,7 @@ fn nothing_is_remembered_of_a_bundle_where_a_file_can_be_replaced_unnoticed() {
 #[test]
 fn nothing_is_remembered_of_a_bundle_on_a_medium_that_can_be_changed_elsewhere() {
     for (medium, name) in
-        [(Medium::Removable, "on a removable disk,"), (Medium::Unknown, "on a disk that may be removable,")]
+        [(Medium::Removable, "on a removable disk,"), (Medium::Unknown, "on a disk that may not be in this machine,")]
     {
         // An entry of before does not count either.
         let site = Site::new("red", &["red1"], Answer::Yes);

@@ -65,7 +65,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kubexm-ops", &["kubexm-spec", "kubexm-packages", "kubexm-charts", "kubexm-plan", "kubexm-seed"]),
     ("kubexm-engine", &["kubexm-spec", "kubexm-plan", "kubexm-ops", "kubexm-transport", "kubexm-depot"]),
     ("kubexm-depot", &["kubexm-spec"]),
-    ("kubexm-seed", &["kubexm-spec", "kubexm-archive", "kubexm-transport"]),
+    ("kubexm-s3", &["kubexm-spec"]),
+    ("kubexm-seed", &["kubexm-spec", "kubexm-files", "kubexm-archive", "kubexm-transport"]),
     (
         "kubexm-session",
         &[
@@ -79,6 +80,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kubexm-plan",
             "kubexm-recipes",
             "kubexm-engine",
+            "kubexm-s3",
         ],
     ),
     (
@@ -92,6 +94,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kubexm-ops",
             "kubexm-engine",
             "kubexm-depot",
+            "kubexm-s3",
             "kubexm-seed",
             "kubexm-session",
         ],

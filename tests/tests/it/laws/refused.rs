@@ -90,6 +90,10 @@ impl Fleet for Adding {
         self.fleet.certificates(host)
     }
 
+    fn forget_kubexm(&self) {
+        self.fleet.forget_kubexm();
+    }
+
     fn live(&self) {}
 
     fn look(&self) {}

@@ -91,7 +91,7 @@ const fn real(pipeline: Pipeline) -> &'static [&'static str] {
 }
 
 const NOBODY: Held = Held::Not(
-    "reset, delete-node, certs-renew, registry-prune and restore plan no host as optional: what is left on one host is reported, and they run again",
+    "reset, delete-node, certs-renew, registry-prune, restore and adopt plan no host as optional: what is left on one host is reported, and they run again",
 );
 const OF_RESET: Held =
     Held::Not("the state before anything is what removals alone promise; law 1 is about what was before the run");
@@ -127,7 +127,12 @@ pub fn row(law: Law, pipeline: Pipeline) -> Row {
         (Law::SecondRun | Law::Invariants, _) => both(Held::Whole),
         (
             Law::LeavesOut,
-            Pipeline::DeleteNode | Pipeline::CertsRenew | Pipeline::RegistryPrune | Pipeline::Restore | Pipeline::Reset,
+            Pipeline::DeleteNode
+            | Pipeline::CertsRenew
+            | Pipeline::RegistryPrune
+            | Pipeline::Restore
+            | Pipeline::Adopt
+            | Pipeline::Reset,
         ) => both(NOBODY),
         (Law::LeavesOut, Pipeline::Create) => Row { simulated: at(&[], 6), rooted: of(ON_THREE, 2) },
         (Law::LeavesOut, _) => Row { simulated: at(ON_THREE, 4), rooted: of(ON_THREE, 2) },

@@ -341,18 +341,14 @@ fn with_the_overlay_on_standard_output_everything_else_is_on_standard_error() {
     let args = ["catalogue", "refresh", "--zone", "zone.yaml", "--component", "containerd", "-o", "-"];
     let run = |more: &[&str]| {
         let args = [&args[..], more].concat();
-        end(site.program().args(args).env("SOURCE_DATE_EPOCH", "1796083200")).must(ExitCode::Ok)
+        end(site.program().args(args).env("SOURCE_DATE_EPOCH", "1806537600")).must(ExitCode::Ok)
     };
     let ended = run(&[]);
     assert_contains(&ended.out, &["# Written by `kubexm-bundle catalogue refresh`", "\"2.3.5\":"]);
     assert!(!ended.out.contains("newer: ") && !ended.out.contains("upstream ended"), "{}", ended.out);
     assert_contains(
         &ended.err,
-        &[
-            "newer: containerd 2.2.8, 2.3.5",
-            "containerd 2.3.6: it is listed",
-            "Kubernetes 1.34.11: upstream ended 1.34",
-        ],
+        &["newer: containerd 2.2.8, 2.3.5", "containerd 2.3.6: it is listed", "Kubernetes 1.35.8: upstream ended 1.35"],
     );
     site.write("newer.yaml", &ended.out);
     let ended = run(&["--catalogue", "newer.yaml"]);

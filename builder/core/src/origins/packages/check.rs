@@ -4,7 +4,6 @@ use std::io::{BufRead, BufReader};
 
 use kubexm_packages::deb::archive;
 use kubexm_packages::deb::control::Paragraph;
-use kubexm_packages::model::RepoId;
 use kubexm_packages::rpm::file::Rpm;
 use kubexm_packages::trust::{Keyring, Policy, signed_rpm};
 use kubexm_spec::{Digest, Family};
@@ -54,9 +53,8 @@ pub async fn check(file: &File, vendor: Option<&Vendor>, store: &Store) -> Resul
             Family::Deb => file.is(&deb(&mut reader).map_err(|reason| file.damaged(reason))?),
             Family::Rpm => {
                 let rpm = Rpm::read(&mut reader).map_err(|error| file.damaged(error.to_string()))?;
-                let reported = rpm.package(RepoId(0), "", file.size, file.digest);
-                let reported = reported.map_err(|error| file.damaged(error.to_string()))?;
-                file.is(&[reported.name.as_ref(), &reported.version, &reported.arch].map(str::to_owned))?;
+                // No more of it than that is read: whose it is is not known yet.
+                file.is(&[rpm.name(), rpm.version(), rpm.arch()])?;
                 let Some(Vendor { keys, policy }) = vendor else { return Ok(()) };
                 let untrusted =
                     |source| PackagesError::Untrusted { repository: named(), url: file.address.clone(), source };

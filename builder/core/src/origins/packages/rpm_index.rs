@@ -247,8 +247,9 @@ impl Loading<'_> {
             self.parsed(primary, move |reader| primary::read(reader, RepoId(0), |found| fits(&arch, found))).await?;
         if let Some(data) = repomd.get("filelists").filter(|_| !self.paths.is_empty()) {
             let (data, paths) = (self.fetched(base, data).await?, self.paths.clone());
+            let url = data.0.clone();
             let found = self.parsed(data, move |reader| filelists::read(reader, &paths)).await?;
-            filelists::add(&mut index.packages, &found);
+            filelists::add(&mut index.packages, &found).map_err(|source| self.document(&url, source))?;
         }
         if let Some(data) = repomd.get("modules") {
             let data = self.fetched(base, data).await?;

@@ -45,7 +45,10 @@ fn missing(subject: &Subject) -> Result<Vec<String>, (ExitCode, String)> {
     let mut all = Vec::new();
     match kubexm_archive::check_references(bundle) {
         Ok(()) => {}
-        Err(Incomplete::Missing { missing, .. }) => all.extend(missing.iter().map(ToString::to_string)),
+        Err(Incomplete::Missing { missing, more, .. }) => {
+            all.extend(missing.iter().map(ToString::to_string));
+            all.extend((more > 0).then(|| format!("and {more} more, which are not listed")));
+        }
         Err(error) => return Err((error.exit_code(), error_chain(&error))),
     }
     let carried = complete::carried(bundle).map_err(|e| (e.exit_code(), error_chain(&e)))?;

@@ -67,7 +67,7 @@ impl Ours {
         for (repo, repomd) in self.repos.iter().zip(&self.repomds) {
             let bytes = file(Path::new(&repo.base), repomd, "filelists").unwrap();
             let found: BTreeMap<_, _> = filelists::read(unpacked(bytes.as_slice()).unwrap(), wanted).unwrap();
-            filelists::add(&mut packages, &found);
+            filelists::add(&mut packages, &found).unwrap();
         }
         packages
     }

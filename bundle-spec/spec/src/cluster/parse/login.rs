@@ -24,6 +24,32 @@ impl FieldType for AnyJump {
     }
 }
 
+/// The most jumps to one host. Each is an SSH session inside of the one before, and the way to each of them is shown with every secret
+/// that is used there: real networks have one or two.
+const JUMPS: usize = 8;
+
+/// All jumps on the way to a host.
+pub(in crate::cluster) struct Jumps;
+
+impl FieldType for Jumps {
+    type Value = Vec<Jump>;
+
+    const SHAPE: Shape = Vec::<AnyJump>::SHAPE;
+
+    fn read(at: &At<'_>) -> Option<Vec<Jump>> {
+        let count = if at.is_list() { at.list().len() } else { 0 };
+        if count > JUMPS {
+            at.bad(format!("{count} hosts are on the way, and {JUMPS} may be"), "leave out those that are not needed");
+            return None;
+        }
+        Vec::<AnyJump>::read(at)
+    }
+
+    fn show(value: &Vec<Jump>) -> Option<Value> {
+        Vec::<AnyJump>::show(value)
+    }
+}
+
 /// `bastion.example.com`, `ops@10.0.0.1`, `ops@bastion:2222`, `ops@[fd00::1]:2222`.
 fn short_jump(text: &str) -> Result<Jump, String> {
     let (user, place) = text.rsplit_once('@').unwrap_or(("root", text));

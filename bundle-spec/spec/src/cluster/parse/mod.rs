@@ -7,6 +7,8 @@ pub(super) mod calendar;
 pub(super) mod hosts;
 mod load_balancer;
 pub(super) mod login;
+mod materials;
+mod range;
 pub(super) mod roles;
 mod rules;
 mod secret;
@@ -172,7 +174,7 @@ fn file(at: &At<'_>) -> Option<Cluster> {
         bundle: bundle.as_ref(),
     };
     rules::check(&spec, &parts, role_groups.as_mut());
-    Some(Cluster {
+    let cluster = Cluster {
         name: name?,
         hosts: hosts?,
         role_groups: role_groups?,
@@ -188,7 +190,9 @@ fn file(at: &At<'_>) -> Option<Cluster> {
         addons: addons?,
         storage: storage?,
         bundle: bundle?,
-    })
+    };
+    materials::check(spec.at(), &cluster);
+    Some(cluster)
 }
 
 /// Some defaults follow from another field.

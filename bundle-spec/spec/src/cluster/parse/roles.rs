@@ -1,12 +1,19 @@
 //! `spec.roleGroups` and `spec.hosts[].roles`: who does what.
 
+use std::cell::Cell;
+use std::collections::HashSet;
+
 use serde_json::Value;
 
+use super::range::Range;
 use super::take::each;
 use crate::cluster::field::FieldType;
 use crate::cluster::host::{ROLE_WORDS, Role, RoleGroups};
 use crate::keywords::Keyword;
 use crate::yaml::{At, Field, Mapping, Object, ProblemKind, Shape};
+
+/// Names that are looked at again to find the first that is no host: all that one file may have.
+const LOOKS: usize = 400_000;
 
 const NAMES: Shape = Shape::List(&Shape::Text);
 
@@ -31,8 +38,8 @@ pub(super) const ROLES: Object = Object::new(
     ],
 );
 
-/// A range of host names may stand for this many.
-const MAX_RANGE: u32 = 1000;
+/// The longest name of a host, in bytes (RFC 1035, 2.3.4).
+const LONGEST_NAME: usize = 253;
 
 /// A host of the file, whatever else is wrong with it.
 struct Known<'a> {
@@ -58,9 +65,10 @@ pub(super) fn role_groups(spec: &Mapping<'_>) -> Option<RoleGroups> {
         return (add(&mut roles, &known) & filled(spec.at(), &mut roles, &names)).then_some(roles);
     };
     let map = at.mapping(&ROLES)?;
+    let hosts = Hosts::new(&names);
     let group = |key: &str| {
         let Some(at) = map.get(key) else { return Some(Vec::new()) };
-        let known = refuse_unknown(&at, &names);
+        let known = hosts.refuse_unknown(&at);
         members(&at).filter(|_| known)
     };
     let (master, alias) = (group("master"), group("control-plane"));
@@ -80,12 +88,13 @@ pub(super) fn role_groups(spec: &Mapping<'_>) -> Option<RoleGroups> {
     (added & filled(&at, &mut roles, &names)).then_some(roles)
 }
 
-/// Host names and roles are taken from the file itself, so that a host with another fault is still known here.
+/// Host names and roles are taken from the file itself, so that a host with another fault is still known here. A name that is too long
+/// is refused at its own field, and not looked at once for each role here.
 fn known<'a>(spec: &Mapping<'a>) -> Vec<Known<'a>> {
     let hosts = spec.get("hosts").filter(At::is_list).map(|at| at.list()).unwrap_or_default();
     let known = hosts.iter().filter_map(|item| {
         let map = item.open_mapping_quiet()?;
-        let name = map.get("name")?.text_quiet()?.to_owned();
+        let name = map.get("name")?.text_quiet().filter(|name| name.len() <= LONGEST_NAME)?.to_owned();
         Some(Known { name, roles: map.get("roles").map(|at| at.list()).unwrap_or_default() })
     });
     known.collect()
@@ -103,8 +112,10 @@ impl FieldType for RoleWord {
         let word = at.text()?;
         let found = if word == "control-plane" { Some(Role::ControlPlane) } else { Role::of_word(word) };
         if found.is_none() {
-            let near = crate::yaml::nearest(word, ROLE_WORDS.iter().copied());
-            at.bad(format!("{word:?} is not known here"), format!("nearest known: {}", near[..2].join(", ")));
+            let near =
+                || crate::yaml::nearest(word, ROLE_WORDS.iter().copied()).into_iter().take(2).collect::<Vec<_>>();
+            let hint = if at.is_full() { String::new() } else { format!("nearest known: {}", near().join(", ")) };
+            at.bad(format!("{word:?} is not known here"), hint);
         }
         found
     }
@@ -114,7 +125,7 @@ impl FieldType for RoleWord {
     }
 }
 
-/// Names of hosts, ranges written out. That there are such hosts is a rule across sections ([`refuse_unknown`]).
+/// Names of hosts, ranges written out. That there are such hosts is a rule across sections ([`Hosts::refuse_unknown`]).
 pub(in crate::cluster) struct HostNames;
 
 impl FieldType for HostNames {
@@ -133,13 +144,14 @@ impl FieldType for HostNames {
 
 /// Hosts that scripts of `spec.system` name, and that are none.
 pub(super) fn script_hosts(spec: &Mapping<'_>) {
-    let hosts: Vec<String> = known(spec).into_iter().map(|host| host.name).collect();
+    let names: Vec<String> = known(spec).into_iter().map(|host| host.name).collect();
+    let hosts = Hosts::new(&names);
     let system = spec.get("system").and_then(|at| at.open_mapping_quiet());
     let lists = system.iter().flat_map(|map| ["preInstall", "postInstall"].map(|key| map.get(key))).flatten();
     for script in lists.filter(At::is_list).flat_map(|at| at.list()) {
         let named = script.open_mapping_quiet().and_then(|map| map.get("hosts"));
         if let Some(named) = named {
-            refuse_unknown(&named, &hosts);
+            hosts.refuse_unknown(&named);
         }
     }
 }
@@ -147,19 +159,23 @@ pub(super) fn script_hosts(spec: &Mapping<'_>) {
 /// Adds what hosts say of themselves.
 fn add(roles: &mut RoleGroups, known: &[Known<'_>]) -> bool {
     let mut good = true;
+    let mut in_it: [HashSet<String>; 5] =
+        [&roles.etcd, &roles.control_plane, &roles.worker, &roles.load_balancer, &roles.registry]
+            .map(|group| group.iter().cloned().collect());
     for (host, at) in known.iter().flat_map(|host| host.roles.iter().map(move |at| (&host.name, at))) {
-        let group = match RoleWord::read(at) {
-            Some(Role::Etcd) => &mut roles.etcd,
-            Some(Role::ControlPlane) => &mut roles.control_plane,
-            Some(Role::Worker) => &mut roles.worker,
-            Some(Role::LoadBalancer) => &mut roles.load_balancer,
-            Some(Role::Registry) => &mut roles.registry,
+        let [etcd, control_plane, worker, load_balancer, registry] = &mut in_it;
+        let (group, there) = match RoleWord::read(at) {
+            Some(Role::Etcd) => (&mut roles.etcd, etcd),
+            Some(Role::ControlPlane) => (&mut roles.control_plane, control_plane),
+            Some(Role::Worker) => (&mut roles.worker, worker),
+            Some(Role::LoadBalancer) => (&mut roles.load_balancer, load_balancer),
+            Some(Role::Registry) => (&mut roles.registry, registry),
             None => {
                 good = false;
                 continue;
             }
         };
-        if !group.contains(host) {
+        if there.insert(host.clone()) {
             group.push(host.clone());
         }
     }
@@ -178,65 +194,90 @@ fn filled(at: &At<'_>, roles: &mut RoleGroups, hosts: &[String]) -> bool {
     if roles.registry.is_empty() {
         roles.registry = roles.control_plane.iter().take(1).cloned().collect();
     }
+    let all = [&roles.etcd, &roles.control_plane, &roles.worker, &roles.load_balancer, &roles.registry];
+    let all: HashSet<&String> = all.into_iter().flatten().collect();
     for host in hosts {
-        let all = [&roles.etcd, &roles.control_plane, &roles.worker, &roles.load_balancer, &roles.registry];
-        if !all.iter().any(|group| group.contains(host)) {
+        if !all.contains(host) {
             at.bad(format!("host {host:?} has no role"), "name it in a group, or take it out of spec.hosts");
         }
     }
     true
 }
 
-/// Whether every name of a list is one of these hosts.
-fn refuse_unknown(at: &At<'_>, hosts: &[String]) -> bool {
-    let mut good = true;
-    for item in if at.is_list() { at.list() } else { Vec::new() } {
-        let names = item.text_quiet().and_then(|text| expand(text).ok()).unwrap_or_default();
-        for name in names.iter().filter(|name| !hosts.contains(name)) {
-            let near = crate::yaml::nearest(name, hosts.iter().map(String::as_str));
-            let hint = near.first().map(|near| format!("nearest: {near}")).unwrap_or_default();
-            item.bad(format!("there is no host {name:?}"), hint);
-            good = false;
-        }
+/// The hints of one file: comparing with every host takes time, and who reads the first ones knows what is wrong.
+const HINTS: usize = 20;
+
+/// Hosts of the file, as names in its other parts are compared with them.
+struct Hosts<'n> {
+    names: &'n [String],
+    set: HashSet<&'n str>,
+    hints: Cell<usize>,
+    /// Names that may still be looked at: a list that has more is refused where it is read ([`members`]).
+    left: Cell<usize>,
+}
+
+impl<'n> Hosts<'n> {
+    fn new(names: &'n [String]) -> Self {
+        let set = names.iter().map(String::as_str).collect();
+        Self { names, set, hints: Cell::new(HINTS), left: Cell::new(LOOKS) }
     }
-    good
+
+    /// Whether every name of a list is one of these hosts. Of a range the first that is none is named.
+    fn refuse_unknown(&self, at: &At<'_>) -> bool {
+        let mut good = true;
+        for item in if at.is_list() { at.list() } else { Vec::new() } {
+            let Some(range) = item.text_quiet().and_then(|text| Range::read(text).ok()) else { continue };
+            let Some(left) = self.left.get().checked_sub(range.count()) else { continue };
+            self.left.set(left);
+            if let Some(name) = range.names().find(|name| !self.set.contains(name.as_str())) {
+                item.bad(format!("there is no host {name:?}"), self.hint(&name));
+                good = false;
+            }
+        }
+        good
+    }
+
+    fn hint(&self, name: &str) -> String {
+        let Some(left) = self.hints.get().checked_sub(1) else { return String::new() };
+        self.hints.set(left);
+        let near = crate::yaml::nearest(name, self.names.iter().map(String::as_str));
+        near.first().map(|near| format!("nearest: {near}")).unwrap_or_default()
+    }
 }
 
 /// Names of a group, ranges written out, each host once.
 fn members(at: &At<'_>) -> Option<Vec<String>> {
-    let groups = each(at, |item| item.parsed(expand))?;
-    let mut all: Vec<String> = Vec::new();
+    let groups = each(at, |item| {
+        item.parsed(|text| {
+            let range = Range::read(text)?;
+            at.stand_for(range.count())?;
+            Ok(range.names().collect::<Vec<String>>())
+        })
+    })?;
+    let (mut all, mut seen) = (Vec::new(), HashSet::new());
     for name in groups.into_iter().flatten() {
-        if all.contains(&name) {
+        if seen.contains(&name) {
             at.bad(format!("host {name:?} is named twice"), "");
         } else {
+            seen.insert(name.clone());
             all.push(name);
         }
     }
     Some(all)
 }
 
-/// `node[1:3]` → `node1`, `node2`, `node3`; zeros in front of the first number are kept as width (`[01:10]`).
-fn expand(text: &str) -> Result<Vec<String>, String> {
-    let bad = || format!("{text:?} is not a name or a range like node[1:3]");
-    let Some((before, rest)) = text.split_once('[') else { return Ok(vec![text.to_owned()]) };
-    let (range, after) = rest.split_once(']').ok_or_else(bad)?;
-    let (from, to) = range.split_once(':').ok_or_else(bad)?;
-    let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
-    let (first, last) = number(from).zip(number(to)).ok_or_else(bad)?;
-    if from.len() > 9 || after.contains(['[', ']']) {
-        return Err(bad());
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::yaml::{self, Sink};
+
+    #[test]
+    fn a_name_that_no_host_has_is_not_looked_at_once_for_each_of_its_roles() {
+        let host = |name: &str| format!("- {{name: {name}, roles: [worker, worker]}}\n");
+        let text = format!("hosts:\n{}{}", host(&"a".repeat(254)), host(&"b".repeat(253)));
+        let (tree, sink) = (yaml::parse(&text).unwrap(), Sink::default());
+        let spec = At::root(&tree, &sink).open_mapping_quiet().unwrap();
+        let known: Vec<usize> = known(&spec).iter().map(|host| host.name.len()).collect();
+        assert_eq!(known, [253]);
     }
-    if first > last {
-        return Err(format!("{text:?} goes downwards; write {before}[{to}:{from}]{after}"));
-    }
-    if last - first >= MAX_RANGE {
-        let (count, end, next) = (u64::from(last - first) + 1, first + MAX_RANGE - 1, first + MAX_RANGE);
-        return Err(format!(
-            "{text:?} is {count} hosts, and one range may have {MAX_RANGE}; split it: {before}[{first}:{end}]{after}, \
-             {before}[{next}:{last}]{after}"
-        ));
-    }
-    let width = if from.starts_with('0') { from.len() } else { 0 };
-    Ok((first..=last).map(|number| format!("{before}{number:0width$}{after}")).collect())
 }

@@ -218,7 +218,8 @@ fn load_balancer_role(spec: &Mapping<'_>, hosts: &[Host], load_balancer: &LoadBa
                     "roleGroups: {loadbalancer: [NAME, NAME]}",
                 );
             }
-            let both = roles.load_balancer.iter().find(|name| roles.control_plane.contains(name));
+            let control_planes: BTreeSet<&String> = roles.control_plane.iter().collect();
+            let both = roles.load_balancer.iter().find(|name| control_planes.contains(name));
             if let Some(name) = both.filter(|_| *port == API_PORT) {
                 place(spec, &["loadBalancer", "port"]).bad(
                     format!("{name:?} is a control plane, whose API server has port {API_PORT} itself"),

@@ -262,10 +262,16 @@ pub(in crate::cluster) fn mount_option(text: &str) -> Result<String, String> {
     if good { Ok(text.to_owned()) } else { Err(not_a(text, "an option of mount, like nfsvers=4.1 or hard")) }
 }
 
+/// The longest path that the kernel takes, in bytes (PATH_MAX). A host's key is shown for each of its bastions.
+const LONGEST_PATH: usize = 4096;
+
 /// A path on this machine, as written. An address is none, and is not shown: it may hold a login.
 pub(in crate::cluster) fn path(text: &str) -> Result<std::path::PathBuf, String> {
     if text.is_empty() {
         return Err("the path is empty".to_owned());
+    }
+    if text.len() > LONGEST_PATH {
+        return Err(format!("the path has {} bytes, and Linux takes {LONGEST_PATH} at most", text.len()));
     }
     if text.contains(char::is_control) {
         // A key where the path of its file is wanted.

@@ -47,7 +47,7 @@ fn add(at: &At<'_>, paths: &mut BTreeSet<String>) {
         at.list().iter().for_each(|item| add(item, paths));
     } else if let Some(map) = at.open_mapping_quiet() {
         // a key without a value is as if it were not there
-        map.entries().filter(|(key, _)| map.get(key).is_some()).for_each(|(_, at)| add(&at, paths));
+        map.entries().filter(|(_, at)| !at.is_nothing()).for_each(|(_, at)| add(&at, paths));
     }
     paths.insert(at.path().to_owned());
 }

@@ -1,4 +1,4 @@
-//! `kubexm-install backup --to DIR`.
+//! `kubexm-install backup --to PLACE`.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,15 @@ use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
 use crate::commands::args::{ClusterArgs, HostArgs};
+use crate::commands::s3_args::S3Args;
 use crate::terminal::Shell;
 
 #[derive(Debug, clap::Args)]
 // The command that it is flattened into has a group of the same name.
 #[group(skip)]
 pub struct Args {
-    /// Folder for backups; each gets a folder of its own in it
-    #[arg(long, value_name = "DIR")]
+    /// Place for backups, a folder or s3://BUCKET/PREFIX; each gets a folder of its own in it
+    #[arg(long, value_name = "PLACE")]
     to: Option<PathBuf>,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -25,24 +26,33 @@ pub struct Args {
     /// How many backups of this cluster are kept there, this one included; older ones are removed [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
+    #[command(flatten)]
+    s3: S3Args,
     /// One JSON document
     #[arg(long)]
     pub json: bool,
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    let Some(to) = args.to.clone() else {
-        return Err(Failure::new(ExitCode::Usage, "name a folder for the backup with --to; see --help"));
+    let Some(to) = &args.to else {
+        return Err(Failure::new(ExitCode::Usage, "name a place for the backup with --to; see --help"));
     };
+    let to = args.s3.place(to)?;
     let shell = Shell::looking(display)?;
     let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
     let source = session.cluster(&cluster)?;
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
     let keep = args.keep.and_then(|keep| usize::try_from(keep).ok());
     let made = shell.wait(session.backup(&source, &access, &hosts, &BackupOptions { to, keep }))?;
-    let BackedUp { folder, about, removed } = &made;
+    let BackedUp { at, about, removed, not_removed } = &made;
     match display.mode() {
-        Mode::Json => display.answer(&json!({"folder": folder, "backup": about, "removed": removed}).to_string()),
+        Mode::Json => {
+            let mut answer = json!({"folder": at, "backup": about, "removed": removed});
+            if !not_removed.is_empty() {
+                answer["notRemoved"] = json!(not_removed);
+            }
+            display.answer(&answer.to_string());
+        }
         Mode::Terminal | Mode::Plain => {
             let older = match removed.len() as u64 {
                 0 => String::new(),
@@ -52,7 +62,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
                 "backup of cluster {} of {} in {}: etcd at revision {} with {}, {} bytes encrypted for {}{older}",
                 about.cluster,
                 rfc3339(about.created),
-                folder.display(),
+                at,
                 about.etcd.revision,
                 counted(about.etcd.keys, "key"),
                 about.archive.size,

@@ -5,16 +5,22 @@ mod verify;
 
 use kubexm_terminal::{Display, Failure};
 
-/// Back up the cluster to a folder of this machine, or verify a backup
+/// Back up the cluster to a folder of this machine or to S3, or verify a backup
 ///
 /// A snapshot of etcd is taken on a control plane with a healthy member, checked, restored there on trial, and written with the PKI,
 /// the configuration and kubexm's own state into an archive, which is encrypted (age) there: for the operators of
 /// cluster.yaml and for the identity of this home, which vouches for it. Nothing of it stays on the host. A backup is a folder with `backup.json` and
 /// `archive.age`.
 ///
+/// With --to s3://BUCKET/PREFIX the two are objects (PREFIX/BACKUP/archive.age and then backup.json) of a server that speaks S3: MinIO, Ceph,
+/// Amazon. The bucket must be there. The backup is made in $KUBEXM_HOME/staging, which needs room for it, and read back from the
+/// server at the end. Older backups that the server does not remove (--keep) are named, and fail nothing.
+///
 /// Examples:
 ///   kubexm-install backup --to /srv/backups -f cluster.yaml
 ///   kubexm-install backup --to /srv/backups -f cluster.yaml --keep 14 --json
+///   AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=… kubexm-install backup --to s3://backups/lab -f cluster.yaml \
+///     --s3-endpoint https://minio.example.com:9000 --s3-ca-file minio-ca.crt --keep 14
 ///   kubexm-install backup verify /srv/backups/lab-20260921T141321Z
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]

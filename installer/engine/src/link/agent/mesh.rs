@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -12,6 +13,7 @@ use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult, PodAddress, Port, Pro
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// Timeout of a TCP connection.
@@ -24,8 +26,12 @@ const TRIES: usize = 3;
 const STAY: Duration = Duration::from_secs(5);
 /// Parallel dials; well below the limit of open files.
 const PARALLEL: usize = 256;
-/// Prefix of every packet, so that stray datagrams of another protocol get no echo.
+/// Connections that are answered at the same time; more wait in the system's queue, which is a connection for who dials.
+const CALLERS: usize = 256;
+/// Prefix of every question, so that stray datagrams of another protocol get no echo.
 const GREETING: &[u8; 12] = b"kubexm-mesh ";
+/// Prefix of every answer: it is no question, or two listeners would answer each other without end.
+const ECHOED: &[u8; 12] = b"kubexm-echo ";
 const NONCE: usize = GREETING.len() + 8;
 
 /// Open listeners. Dropping it closes them all.
@@ -100,9 +106,14 @@ impl Drop for Listening {
 }
 
 async fn accept(listener: TcpListener) {
+    let callers = Arc::new(Semaphore::new(CALLERS));
     loop {
+        let Ok(permit) = Arc::clone(&callers).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(timeout(STAY, answer(stream)))),
+            Ok((stream, _)) => drop(tokio::spawn(async move {
+                let _permit = permit;
+                timeout(STAY, answer(stream)).await
+            })),
             Err(error) => {
                 tracing::debug!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -127,6 +138,7 @@ async fn echo(socket: UdpSocket) {
     loop {
         match socket.recv_from(&mut datagram).await {
             Ok((NONCE, from)) if datagram.starts_with(GREETING) => {
+                datagram[..ECHOED.len()].copy_from_slice(ECHOED);
                 let _ = socket.send_to(&datagram[..NONCE], from).await;
             }
             Ok(_) => (),
@@ -263,7 +275,9 @@ async fn dial_udp(address: SocketAddr) -> Result<(), String> {
         }
         let mut echo = [0; NONCE + 1];
         match timeout(ECHO, socket.recv(&mut echo)).await {
-            Ok(Ok(NONCE)) if echo.starts_with(&nonce) => return Ok(()),
+            Ok(Ok(NONCE)) if echo.starts_with(ECHOED) && echo[ECHOED.len()..].starts_with(&nonce[GREETING.len()..]) => {
+                return Ok(());
+            }
             Ok(Ok(_)) => "an answer other than the echo".clone_into(&mut last),
             Ok(Err(error)) => last = said(&error),
             Err(_) => (),
@@ -370,14 +384,22 @@ mod tests {
         assert!(blocked[0].as_deref().is_some_and(|b| b.contains("no echo")), "{blocked:?}");
     }
 
+    /// An answer with another host's address as its sender would else go to and fro between the two.
     #[test]
-    fn a_datagram_of_another_protocol_gets_no_echo() {
+    fn a_datagram_of_another_protocol_and_an_echo_get_no_echo() {
         let port = free(Protocol::Udp);
         let _listening = Listening::on(&[port]).unwrap();
         let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
         let address = (Ipv4Addr::LOCALHOST, port.number);
         socket.send_to(b"any datagram of 20 b", address).unwrap();
+        assert!(socket.recv(&mut [0; 64]).is_err());
+        let mut echo = [0; NONCE];
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        socket.send_to(&nonce(), address).unwrap();
+        assert_eq!(socket.recv(&mut echo).unwrap(), NONCE);
+        socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        socket.send_to(&echo, address).unwrap();
         assert!(socket.recv(&mut [0; 64]).is_err());
     }
 }

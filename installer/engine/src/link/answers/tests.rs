@@ -30,11 +30,23 @@ fn a_host_may_report_only_its_own_requested_steps() {
 }
 
 #[test]
-fn what_a_probe_saw_and_what_is_sealed_have_an_end() {
+fn what_a_probe_saw_and_texts_in_facts_have_an_end() {
     let seen = probed(ProbeAnswer { holds: false, seen: "x".repeat(1 << 20) }).seen;
     assert!(seen.len() < LONGEST_ERROR + 100, "{}", seen.len());
-    assert!(sealed("a", Some(&"x".repeat(Facts::SEALED_MOST))).is_ok() && sealed("a", None).is_ok());
-    assert!(sealed("a", Some(&"x".repeat(Facts::SEALED_MOST + 1))).is_err());
+    let found = crate::sim::facts("a");
+    let sealed = |length: usize| {
+        let sealed_authorities = Some("x".repeat(length));
+        facts("a", &Facts { sealed_authorities, ..found.clone() })
+    };
+    let config = |length: usize| {
+        let kubeadm_config_text = Some("x".repeat(length));
+        facts("a", &Facts { kubeadm_config_text, ..found.clone() })
+    };
+    assert!(facts("a", &found).is_ok());
+    assert!(sealed(Facts::SEALED_MOST).is_ok() && sealed(Facts::SEALED_MOST + 1).is_err());
+    assert!(config(Facts::KUBEADM_CONFIG_MOST).is_ok());
+    let error = config(Facts::KUBEADM_CONFIG_MOST + 1).expect_err("a long config").to_string();
+    assert!(error.starts_with("a: its configuration of kubeadm is longer than any"), "{error}");
 }
 
 #[test]
@@ -161,6 +173,11 @@ fn a_host_must_report_every_requested_connection() {
     {
         assert!(dialed("a", &asked, lie).is_err());
     }
+    let long = || Some("x".repeat(1 << 20));
+    let answer = mesh::ConnectionResult { dial: dial("b"), blocked: long(), neighbour: long() };
+    let kept = dialed("a", &asked[..1], vec![answer]).expect("an answer");
+    let longest = kept[0].blocked.iter().chain(&kept[0].neighbour).map(String::len).max();
+    assert!(longest < Some(2 * LONGEST_LINE), "what it says of one has an end");
 }
 
 #[test]
@@ -195,4 +212,20 @@ fn a_kubelets_certificate_is_one_certificate_with_one_key() {
         let error = provided("cp", &provider, lie.into_bytes()).expect_err("a lie").to_string();
         assert!(error.contains("client certificate") && !error.contains("AAAA"), "{error}");
     }
+}
+
+#[test]
+fn what_etcd_says_of_itself_has_an_end() {
+    use kubexm_plan::etcd_check::EndpointAnswer;
+    let (ca, certificate, prefix) = (String::new(), String::new(), "/registry".to_owned());
+    let asked = EtcdAsk { endpoints: vec!["https://a:2379".to_owned()], ca, certificate, prefix };
+    let long = || "x".repeat(1 << 20);
+    let endpoint =
+        EndpointAnswer { endpoint: asked.endpoints[0].clone(), trouble: Some(long()), ..EndpointAnswer::default() };
+    let answer =
+        EtcdAnswer { endpoints: vec![endpoint], keys: None, members: Some(vec![long(); 500]), why: Some(long()) };
+    let kept = etcd("n1", &asked, answer).expect("an answer");
+    let longest =
+        kept.members.iter().flatten().chain(&kept.why).chain(&kept.endpoints[0].trouble).map(String::len).max();
+    assert!(longest < Some(2 * LONGEST_LINE) && kept.members.map(|all| all.len()) == Some(MOST_MEMBERS));
 }

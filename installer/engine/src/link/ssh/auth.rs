@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use russh::MethodKind;
 use russh::MethodSet;
@@ -10,6 +11,7 @@ use russh::client::{AuthResult, Handle, KeyboardInteractiveAuthResponse as Inter
 use russh::keys::agent::AgentIdentity;
 use russh::keys::agent::client::AgentClient;
 use russh::keys::{Algorithm, HashAlg, PrivateKeyWithHashAlg};
+use tokio::time::Instant;
 use zeroize::Zeroize as _;
 
 use super::SshOptions;
@@ -25,6 +27,10 @@ const MAX_STAGES: usize = 6;
 const TRIES: usize = 3;
 /// The most rounds of questions in one attempt.
 const MAX_ROUNDS: usize = 20;
+/// How long a hardware token of ssh-agent may wait for a touch. sshd has a limit of its own, if it is a real one.
+const TOUCH: Duration = Duration::from_secs(120);
+/// All answers of a server may take as long as so many slow ones.
+const ANSWERS: u32 = 6;
 
 /// Logs in, or returns an error with the server's methods and the attempted ones.
 pub async fn authenticate(
@@ -34,7 +40,8 @@ pub async fn authenticate(
     options: &SshOptions,
 ) -> Result<(), LinkError> {
     let user = login.user.as_str();
-    let attempt = within(options.connect_timeout, endpoint, "authenticating", handle.authenticate_none(user)).await?;
+    let mut patience = Patience::of(options.connect_timeout);
+    let attempt = patience.within(endpoint, handle.authenticate_none(user)).await?;
     let mut attempt = match attempt.map_err(|error| endpoint.unreachable(&ended(&error)))? {
         AuthResult::Success => return Ok(()),
         AuthResult::Failure { remaining_methods, .. } => Attempt {
@@ -47,6 +54,7 @@ pub async fn authenticate(
             accepted: Vec::new(),
             spent: BTreeSet::new(),
             password_spent: false,
+            patience,
         },
     };
     for _ in 0..MAX_STAGES {
@@ -76,6 +84,36 @@ struct Attempt<'a> {
     /// Fingerprints of keys that were offered already.
     spent: BTreeSet<String>,
     password_spent: bool,
+    patience: Patience,
+}
+
+/// How long one answer of the server may take, and all of them together: it decides how many there are. What a person needs for an answer
+/// is not in it.
+struct Patience {
+    one: Duration,
+    left: Duration,
+}
+
+impl Patience {
+    fn of(one: Duration) -> Self {
+        Self { one, left: ANSWERS * one + TOUCH }
+    }
+
+    async fn within<T>(&mut self, endpoint: &Endpoint, work: impl Future<Output = T>) -> Result<T, LinkError> {
+        self.up_to(self.one, endpoint, work).await
+    }
+
+    async fn up_to<T>(
+        &mut self,
+        limit: Duration,
+        endpoint: &Endpoint,
+        work: impl Future<Output = T>,
+    ) -> Result<T, LinkError> {
+        let begun = Instant::now();
+        let answer = within(limit.min(self.left), endpoint, "authenticating", work).await;
+        self.left = self.left.saturating_sub(begun.elapsed());
+        answer
+    }
 }
 
 impl Attempt<'_> {
@@ -99,7 +137,7 @@ impl Attempt<'_> {
             self.password_spent = true;
             let user = self.login.user.as_str();
             let asking = self.handle.authenticate_password(user, password.expose());
-            let answer = within(self.options.connect_timeout, self.endpoint, "authenticating", asking).await?;
+            let answer = self.patience.within(self.endpoint, asking).await?;
             let found = self.judge(answer, "the password".to_owned())?;
             if found.is_some() {
                 return Ok(found);
@@ -122,7 +160,7 @@ impl Attempt<'_> {
         let hash = self.rsa_hash(&key.algorithm()).await?;
         let key = PrivateKeyWithHashAlg::new(key, hash);
         let asking = self.handle.authenticate_publickey(self.login.user.as_str(), key);
-        let answer = within(self.options.connect_timeout, self.endpoint, "authenticating", asking).await?;
+        let answer = self.patience.within(self.endpoint, asking).await?;
         self.judge(answer, what)
     }
 
@@ -156,15 +194,17 @@ impl Attempt<'_> {
             let hash = self.rsa_hash(&identity.public_key().algorithm()).await?;
             let what = format!("ssh-agent's key {} ({fingerprint})", shown(identity.comment()));
             let user = self.login.user.as_str();
-            // A hardware token may wait for a touch: only sshd's own limit applies.
-            let answer = match identity {
-                AgentIdentity::PublicKey { key, .. } => {
-                    self.handle.authenticate_publickey_with(user, key, hash, &mut agent).await
-                }
-                AgentIdentity::Certificate { certificate, .. } => {
-                    self.handle.authenticate_certificate_with(user, certificate, hash, &mut agent).await
+            let asking = async {
+                match identity {
+                    AgentIdentity::PublicKey { key, .. } => {
+                        self.handle.authenticate_publickey_with(user, key, hash, &mut agent).await
+                    }
+                    AgentIdentity::Certificate { certificate, .. } => {
+                        self.handle.authenticate_certificate_with(user, certificate, hash, &mut agent).await
+                    }
                 }
             };
+            let answer = self.patience.up_to(limit.max(TOUCH), self.endpoint, asking).await?;
             match answer {
                 Ok(answer) => {
                     let found = self.judge(Ok(answer), what)?;
@@ -179,23 +219,22 @@ impl Attempt<'_> {
     }
 
     /// The strongest SHA-2 variant for RSA keys that the server supports.
-    async fn rsa_hash(&self, algorithm: &Algorithm) -> Result<Option<HashAlg>, LinkError> {
+    async fn rsa_hash(&mut self, algorithm: &Algorithm) -> Result<Option<HashAlg>, LinkError> {
         if !matches!(algorithm, Algorithm::Rsa { .. }) {
             return Ok(None);
         }
         let asking = self.handle.best_supported_rsa_hash();
-        let hash = within(self.options.connect_timeout, self.endpoint, "authenticating", asking).await?;
+        let hash = self.patience.within(self.endpoint, asking).await?;
         Ok(hash.map_err(|error| self.endpoint.unreachable(&ended(&error)))?.unwrap_or(Some(HashAlg::Sha512)))
     }
 
     /// Answers the server's questions: password prompts with the given password, others by asking the operator.
     async fn interactive(&mut self) -> Result<Option<Verdict>, LinkError> {
-        let limit = self.options.connect_timeout;
         let mut password_given = false;
         for _ in 0..TRIES {
             let mut person = false;
             let starting = self.handle.authenticate_keyboard_interactive_start(self.login.user.as_str(), None);
-            let mut answer = within(limit, self.endpoint, "authenticating", starting).await?;
+            let mut answer = self.patience.within(self.endpoint, starting).await?;
             for _ in 0..MAX_ROUNDS {
                 let Ok(Interactive::InfoRequest { name, instructions, prompts }) = answer else { break };
                 let said = [name, instructions].map(|text| shown(&text)).join(" ").trim().to_owned();
@@ -203,7 +242,7 @@ impl Attempt<'_> {
                     return Ok(None);
                 };
                 let answering = self.handle.authenticate_keyboard_interactive_respond(answers);
-                answer = within(limit, self.endpoint, "authenticating", answering).await?;
+                answer = self.patience.within(self.endpoint, answering).await?;
             }
             let result = answer.map(|answer| match answer {
                 Interactive::Success => AuthResult::Success,
@@ -349,5 +388,15 @@ mod tests {
         {
             assert!(!asks(other, false), "{other}");
         }
+    }
+
+    /// The server decides how many questions without a person there are.
+    #[tokio::test(start_paused = true)]
+    async fn slow_answers_of_a_server_have_one_end_together() {
+        let endpoint = Endpoint { host: "node1".to_owned(), address: "10.0.0.1".to_owned(), port: 22 };
+        let (one, begun) = (Duration::from_secs(20), Instant::now());
+        let mut patience = Patience::of(one);
+        while patience.within(&endpoint, tokio::time::sleep(one - Duration::from_secs(1))).await.is_ok() {}
+        assert_eq!(begun.elapsed(), ANSWERS * one + TOUCH);
     }
 }

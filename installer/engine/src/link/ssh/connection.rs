@@ -19,8 +19,9 @@ use crate::link::known_hosts::KnownHosts;
 
 /// Unanswered keepalives until the connection counts as lost.
 const KEEPALIVES: usize = 3;
-/// Time limit of a script that observes or sets a file, even with a slow login shell.
-const SCRIPT: Duration = Duration::from_secs(600);
+/// Time limit of a script that looks or removes, even with a slow login shell; and of one that is sent a program.
+pub const SCRIPT: Duration = Duration::from_secs(120);
+pub const SENDING: Duration = Duration::from_secs(600);
 /// How long sshd may still count a session that has ended.
 const REAP_TIME: Duration = Duration::from_secs(4);
 
@@ -28,6 +29,8 @@ const REAP_TIME: Duration = Duration::from_secs(4);
 pub struct Connection {
     handle: Handle<Checker>,
     target: SshTarget,
+    /// Time limit of a session's opening.
+    limit: Duration,
     /// The bastions' connections, the nearest first.
     _bastions: Vec<Hopped>,
 }
@@ -62,12 +65,14 @@ impl Connection {
             bastions.push(Hopped { endpoint, handle });
         }
         let handle = enter(&endpoint, &target.login, bastions.last(), &known, options).await?;
-        Ok(Self { handle, target: target.clone(), _bastions: bastions })
+        Ok(Self { handle, target: target.clone(), limit: options.connect_timeout, _bastions: bastions })
     }
 
-    /// Opens a session.
+    /// Opens a session. An sshd may answer keepalives and nothing else.
     pub async fn session(&self) -> Result<Channel<Msg>, NoSession> {
-        self.handle.channel_open_session().await.map_err(|error| match error {
+        let opening = self.handle.channel_open_session();
+        let opened = within(self.limit, &Endpoint::of(&self.target), "opening a session", opening).await;
+        opened.map_err(NoSession::Lost)?.map_err(|error| match error {
             russh::Error::ChannelOpenFailure(_) => NoSession::Refused,
             error => NoSession::Lost(unreachable(&self.target, &format!("sshd opens no session: {error}"))),
         })
@@ -96,16 +101,17 @@ impl Connection {
         started.map_err(|error| unreachable(&self.target, &format!("sshd runs no command: {error}")))
     }
 
-    /// Runs a script to its end, with `input` as its standard input.
+    /// Runs a script to its end, with `input` as its standard input, for so long at most.
     pub async fn run(
         &self,
         channel: Channel<Msg>,
         script: &str,
         input: impl AsyncRead + Unpin + Send,
+        limit: Duration,
     ) -> Result<Output, LinkError> {
         let failed = |why: &str| unreachable(&self.target, &format!("sshd runs no command: {why}"));
         let running = session::run(channel, script, self.target.asked_by_sudo(), input);
-        match tokio::time::timeout(SCRIPT, running).await {
+        match tokio::time::timeout(limit, running).await {
             Ok(Ok(Some(output))) => Ok(output),
             Ok(Ok(None)) => Err(failed("it refuses")),
             Ok(Err(error)) => Err(failed(&error.to_string())),

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kubexm_ops::paths::STAMP;
 use kubexm_spec::{Arch, Digest};
@@ -15,7 +16,7 @@ use russh::client::Msg;
 use tokio::io::AsyncRead;
 
 use super::SshTarget;
-use super::connection::Connection;
+use super::connection::{Connection, SCRIPT, SENDING};
 use super::endpoint::{denied, unreachable};
 use super::session::{MARK, Output, said};
 use super::shared::Shared;
@@ -130,7 +131,7 @@ pub async fn prepare(
         hex = wanted.hex(),
         folder = quote(agent.path.rsplit_once('/').map_or("/", |(folder, _)| folder)),
     );
-    let output = as_root(connection, target, &script, program).await?;
+    let output = as_root(connection, target, &script, (program, SENDING)).await?;
     if output.status != Some(0) {
         return Err(failed(target, "the agent's program cannot be installed", &output));
     }
@@ -183,7 +184,7 @@ pub async fn forget_previous(
     agent: &AgentBinary,
 ) -> Result<(), LinkError> {
     let script = root_script(target, &format!("rm -f {}.before", quote(&agent.path)));
-    let output = connection.run(session, &script, tokio::io::empty()).await?;
+    let output = connection.run(session, &script, tokio::io::empty(), SCRIPT).await?;
     if output.status == Some(0) {
         Ok(())
     } else {
@@ -207,7 +208,7 @@ async fn look(connection: &Connection, target: &SshTarget, agent: &AgentBinary) 
         if agent.path == AGENT_PATH { digest_once(&quote(&agent.path), NOTE) } else { digest_of(&quote(&agent.path)) },
         clear_if_replaceable(&quote(&agent.path)),
     );
-    let output = as_root(connection, target, &script, tokio::io::empty()).await?;
+    let output = as_root(connection, target, &script, (tokio::io::empty(), SCRIPT)).await?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut lines = text.lines().skip_while(|line| *line != MARK).skip(1);
     let (Some(machine), Some(digest)) = (lines.next(), lines.next().and_then(|line| line.strip_prefix("digest ")))
@@ -256,7 +257,7 @@ fn digest_once(path: &str, note: &str) -> String {
 }
 
 async fn run(connection: &Connection, target: &SshTarget, script: &str, what: &str) -> Result<(), LinkError> {
-    let output = as_root(connection, target, script, tokio::io::empty()).await?;
+    let output = as_root(connection, target, script, (tokio::io::empty(), SCRIPT)).await?;
     if output.status == Some(0) { Ok(()) } else { Err(failed(target, what, &output)) }
 }
 
@@ -265,10 +266,10 @@ async fn as_root(
     connection: &Connection,
     target: &SshTarget,
     script: &str,
-    input: impl AsyncRead + Unpin + Send,
+    (input, limit): (impl AsyncRead + Unpin + Send, Duration),
 ) -> Result<Output, LinkError> {
     let session = connection.only_session().await?;
-    connection.run(session, &root_script(target, script), input).await
+    connection.run(session, &root_script(target, script), input, limit).await
 }
 
 /// One sudo for the whole script, which asks for the password once, before the script reads anything.

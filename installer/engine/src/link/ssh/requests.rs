@@ -47,7 +47,7 @@ impl Link for SshLink {
         let answer = self.ask(&Request::Facts { host, folders }, LOOK).await?;
         let Response::Facts { mut facts } = answer else { return Err(self.misfit()) };
         facts.host.clone_from(&self.session.target.name);
-        answers::sealed(&facts.host, facts.sealed_authorities.as_deref())?;
+        answers::facts(&facts.host, &facts)?;
         (facts.clock_offset_ms, facts.round_trip_ms) = self.clock().await?;
         Ok(*facts)
     }
@@ -247,7 +247,7 @@ impl Link for SshLink {
 
     async fn addons(&self, ask: &AddonsAsk) -> Result<InstalledAddons, LinkError> {
         match self.ask(&Request::Addons { ask: ask.clone() }, LOOK).await? {
-            Response::Addons { installed } => Ok(*installed),
+            Response::Addons { installed } => answers::addons(&self.session.target.name, *installed),
             _ => Err(self.misfit()),
         }
     }

@@ -106,13 +106,13 @@ pub async fn run(
     let collect = async {
         let mut conversation = Conversation::new(password);
         let mut output = Output::default();
-        let mut waiting = true;
+        let mut mark = Some(MarkSearch::default());
         while let Some(message) = reading.wait().await {
             match message {
                 ChannelMsg::Data { data } => {
                     keep(&mut output.stdout, &data, MAX_OUTPUT);
-                    if waiting && output.stdout.split(|byte| *byte == b'\n').any(|line| line == MARK.as_bytes()) {
-                        waiting = false;
+                    if mark.as_mut().is_some_and(|search| search.finds(&output.stdout)) {
+                        mark = None;
                         begun.notify_one();
                     }
                 }
@@ -181,6 +181,28 @@ async fn pump(
 fn keep(kept: &mut Vec<u8>, data: &[u8], most: usize) {
     let room = most.saturating_sub(kept.len()).min(data.len());
     kept.extend_from_slice(&data[..room]);
+}
+
+/// Looks for the line of [`MARK`] in an output that grows, at each byte once.
+#[derive(Debug, Default)]
+struct MarkSearch {
+    /// Where the last line begins, and up to where line ends were looked for.
+    line: usize,
+    seen: usize,
+}
+
+impl MarkSearch {
+    fn finds(&mut self, output: &[u8]) -> bool {
+        while let Some(length) = output[self.seen..].iter().position(|byte| *byte == b'\n') {
+            let end = self.seen + length;
+            if &output[self.line..end] == MARK.as_bytes() {
+                return true;
+            }
+            (self.line, self.seen) = (end + 1, end + 1);
+        }
+        self.seen = output.len();
+        &output[self.line..] == MARK.as_bytes()
+    }
 }
 
 /// What sudo's standard error asks for.
@@ -254,6 +276,21 @@ mod tests {
             assert_eq!(sudo.hear(format!("Sorry, try again.\n{PROMPT}").as_bytes()), Heard::AsksAgain);
         }
         assert_eq!(Conversation::new(None).hear(PROMPT.as_bytes()), Heard::Nothing);
+    }
+
+    #[test]
+    fn the_mark_is_found_in_any_pieces_and_no_byte_is_looked_at_twice() {
+        let text = format!("noise of a login shell\nnot {MARK}\n{MARK}\nits own output");
+        let at = text.find(&format!("\n{MARK}\n")).unwrap() + 1 + MARK.len();
+        for piece in 1..text.len() {
+            let mut search = MarkSearch::default();
+            let ends = (piece..text.len()).step_by(piece).chain([text.len()]);
+            let found = ends.into_iter().find(|end| search.finds(&text.as_bytes()[..*end])).unwrap();
+            assert!(found >= at && found < at + piece.max(2), "{piece}: {found}");
+        }
+        // A second for each byte if the whole of it was searched each time.
+        let (long, mut search) = (vec![b'x'; MAX_OUTPUT], MarkSearch::default());
+        assert!((0..long.len()).all(|end| !search.finds(&long[..end])));
     }
 
     #[test]

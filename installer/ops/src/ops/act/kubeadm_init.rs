@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use kubexm_plan::op::{KubeadmInit, Progress, RestoredEtcd};
-use kubexm_plan::{Op, ledger};
+use kubexm_plan::{Facts, Op, ledger};
 use kubexm_spec::Digest;
 
 use super::ignored::ignored;
@@ -182,10 +182,11 @@ fn last_phases_done(machine: &Machine) -> Result<bool, OpError> {
     Ok(answers(machine)? && machine.try_run(&kubectl(last.chain(["--output=name"])))?.code == 0)
 }
 
-/// The text of that config, unless the file was edited or is gone.
+/// The text of that config, unless the file was edited, is gone or is longer than the controller takes.
 pub(crate) fn text_of(config: Option<&Digest>, machine: &Machine) -> Result<Option<String>, OpError> {
     let Some(config) = config else { return Ok(None) };
-    Ok(fsio::read_text(&machine.path(paths::KUBEADM_CONFIG))?.filter(|text| Digest::of(text) == *config))
+    let text = fsio::read_text(&machine.path(paths::KUBEADM_CONFIG))?;
+    Ok(text.filter(|text| text.len() <= Facts::KUBEADM_CONFIG_MOST && Digest::of(text) == *config))
 }
 
 /// Digest of the config of kubexm's init, after it has succeeded.
@@ -253,5 +254,17 @@ mod tests {
             !["etc/kubernetes", "var/lib/etcd", "var/lib/kubelet"].iter().any(|folder| path.starts_with(folder))
         });
         same(&before, &after, "reset");
+    }
+
+    #[test]
+    fn a_config_that_is_longer_than_the_controller_takes_is_not_sent() {
+        let host = Host::fresh();
+        let is_sent = |length: usize| {
+            let text = "x".repeat(length);
+            host.put(paths::KUBEADM_CONFIG, &text);
+            text_of(Some(&Digest::of(&text)), &host.machine).expect("no error").is_some()
+        };
+        assert!(is_sent(Facts::KUBEADM_CONFIG_MOST));
+        assert!(!is_sent(Facts::KUBEADM_CONFIG_MOST + 1));
     }
 }

@@ -5,7 +5,7 @@ use kubexm_spec::names;
 use super::set_aside;
 use crate::ops::packages;
 use crate::teardown::mounts;
-use crate::{Machine, OpError, fsio, own_state, paths, transient};
+use crate::{Machine, OpError, backup, fsio, own_state, paths, transient};
 
 /// What is still to be deleted.
 pub(super) fn left(machine: &Machine, folders: &[String]) -> Result<Vec<String>, OpError> {
@@ -39,6 +39,7 @@ pub(super) fn purge(machine: &Machine, folders: &[String], parents: &[String]) -
     // Keys are normally removed with their packages, but not if these were upgraded irreversibly and are kept.
     packages::forget_keys(machine)?;
     transient::forget_ended(machine, None)?;
+    backup::leave(machine)?;
     own_state::remove(machine)?;
     // Last, since nothing can be continued without it.
     programs().try_for_each(|path| fsio::remove(&machine.path(path)))

@@ -57,7 +57,11 @@ pub(super) fn bring_back(machine: &Machine, before: &Folder, spared: &Spared) ->
     let real = machine.path(&before.path);
     let inside = stays(machine, &before.path, spared)?;
     for aside in asides(machine, &before.path, inside)?.into_iter().skip(before.asides) {
-        put_back(&aside, &real)?;
+        // Only the folder itself may be an administrator's link: who wrote in it may have made those below.
+        match real.is_symlink() && real.is_dir() {
+            true => put_entries_back(&aside, &real)?,
+            false => put_back(&aside, &real)?,
+        }
     }
     Ok(())
 }
@@ -68,16 +72,23 @@ fn put_back(aside: &Path, real: &Path) -> Result<(), OpError> {
     if there.is_err() {
         return fsio::rename(aside, real);
     }
-    if !(is_folder(&here) && real.is_dir()) {
-        if is_folder(&there) {
-            return Err(OpError::other(format!(
-                "{} is a folder now, and a file of that name was set aside as {}; move the folder away, then continue",
-                real.display(),
-                aside.display()
-            )));
-        }
-        return fsio::rename(aside, real);
+    match (is_folder(&here), is_folder(&there)) {
+        (true, true) => put_entries_back(aside, real),
+        (false, false) => fsio::rename(aside, real),
+        (false, true) => Err(OpError::other(format!(
+            "{} is a folder now, and a file of that name was set aside as {}; move the folder away, then continue",
+            real.display(),
+            aside.display()
+        ))),
+        (true, false) => Err(OpError::other(format!(
+            "{} is no folder now, and a folder of that name was set aside as {}; move it away, then continue",
+            real.display(),
+            aside.display()
+        ))),
     }
+}
+
+fn put_entries_back(aside: &Path, real: &Path) -> Result<(), OpError> {
     for entry in mounts::entries(aside)? {
         if let Some(name) = entry.file_name() {
             put_back(&entry, &real.join(name))?;

@@ -89,6 +89,7 @@ impl Site {
                 id: None,
                 run: "earlier".to_owned(),
                 bundle: None,
+                adopted: false,
             });
         }
     }

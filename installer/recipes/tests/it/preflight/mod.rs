@@ -58,7 +58,8 @@ fn passes(change: impl FnOnce(&mut Facts)) {
 const GIB: u64 = 1 << 30;
 
 fn stamped(facts: &mut Facts) {
-    facts.stamp = Some(Stamp { cluster: "demo".to_owned(), run: "r1".to_owned(), id: None, bundle: None });
+    facts.stamp =
+        Some(Stamp { cluster: "demo".to_owned(), run: "r1".to_owned(), id: None, bundle: None, adopted: false });
 }
 
 fn second_host(site: &mut Site) {

@@ -22,7 +22,15 @@ fn leftovers_are_refused_unless_they_are_ours() {
         f.leftovers.push(leftover(false));
     });
     fails(
-        |f| f.stamp = Some(Stamp { cluster: "other".to_owned(), run: "r1".to_owned(), id: None, bundle: None }),
+        |f| {
+            f.stamp = Some(Stamp {
+                cluster: "other".to_owned(),
+                run: "r1".to_owned(),
+                id: None,
+                bundle: None,
+                adopted: false,
+            })
+        },
         "existing",
         "\"other\"",
     );
@@ -32,7 +40,8 @@ fn leftovers_are_refused_unless_they_are_ours() {
 fn the_remedy_for_a_kubexm_host_is_our_reset_and_for_other_hosts_kubeadm_reset() {
     let leftover = || Leftover { what: "/etc/kubernetes/admin.conf".to_owned(), ours: false };
     let ours = after(|f| {
-        f.stamp = Some(Stamp { cluster: "other".to_owned(), run: "r1".to_owned(), id: None, bundle: None });
+        f.stamp =
+            Some(Stamp { cluster: "other".to_owned(), run: "r1".to_owned(), id: None, bundle: None, adopted: false });
         f.leftovers.push(leftover());
     });
     assert_eq!(ours.len(), 2, "{ours:#?}");

@@ -22,7 +22,7 @@ fn of(target: &str, etcd: &str) -> Case {
         let (is_member, id) = (name.starts_with("etcd"), Some(sample::CLUSTER_ID));
         facts.joined = !is_member;
         facts.etcd_formed = is_member.then(|| format!("{}\n{etcd}\n", sample::CLUSTER_ID));
-        facts.stamp = Some(Stamp { cluster: "demo".to_owned(), id, run: "r".to_owned(), bundle: None });
+        facts.stamp = Some(Stamp { cluster: "demo".to_owned(), id, run: "r".to_owned(), bundle: None, adopted: false });
     }
     let mut running = running(&site.cluster);
     running.nodes.retain(|node| node.name.starts_with("node"));

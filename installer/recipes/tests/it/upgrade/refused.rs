@@ -1,6 +1,8 @@
 //! What is asked before anything is changed: each refusal by name, each warning.
 #![allow(clippy::panic, reason = "tests")]
 
+use kubexm_recipes::preflight_before_upgrade;
+use kubexm_spec::Digest;
 use kubexm_spec::cluster::{Runtime, RuntimeKind};
 
 use super::*;
@@ -236,6 +238,20 @@ fn apis_that_the_new_version_has_no_more_are_named() {
 }
 
 #[test]
+fn a_control_plane_whose_settings_cannot_be_compared_is_named() {
+    let mut case = Case::of(1, 1, PATCH);
+    let found = |case: &Case| {
+        let findings = preflight_before_upgrade(&case.site.cx()).into_iter();
+        findings.map(|one| one.found).filter(|found| found.contains("cannot be compared")).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&case), Vec::<String>::new());
+    let facts = case.site.facts.get_mut("node1").expect("a host");
+    (facts.kubeadm_config, facts.kubeadm_config_text) = (Some(Digest::of("{")), Some("{".to_owned()));
+    let one = "settings that cannot be compared: /etc/kubexm/kubeadm.yaml is missing, or is not what kubexm writes";
+    assert_eq!(found(&case), [one]);
+}
+
+#[test]
 fn what_has_no_way_back_is_said_before() {
     let case = Case::of(2, 1, MINOR);
     let warnings = case.warnings();
@@ -250,10 +266,13 @@ fn what_has_no_way_back_is_said_before() {
 }
 
 #[test]
-fn a_cluster_with_cri_o_is_not_upgraded_yet() {
-    let mut case = Case::of(1, 1, PATCH);
-    let (mut cluster, facts) = (case.site.cluster.clone(), case.site.facts.clone());
-    cluster.runtime = Runtime { kind: RuntimeKind::CriO, ..Runtime::default() };
-    case.site = Site { facts, ..Site::of(cluster) };
-    assert!(case.refused().contains("cri-o as its runtime, which no upgrade replaces yet"), "{}", case.refused());
+fn a_cluster_with_another_runtime_is_not_upgraded_yet() {
+    for kind in [RuntimeKind::CriO, RuntimeKind::Docker] {
+        let mut case = Case::of(1, 1, PATCH);
+        let (mut cluster, facts) = (case.site.cluster.clone(), case.site.facts.clone());
+        cluster.runtime = Runtime { kind, ..Runtime::default() };
+        case.site = Site { facts, ..Site::of(cluster) };
+        let said = format!("{kind} as its runtime, which no upgrade replaces yet");
+        assert!(case.refused().contains(&said), "{}", case.refused());
+    }
 }

@@ -86,6 +86,29 @@ fn a_field_of_an_object_that_names_a_key_or_a_pwd_is_redacted() {
 }
 
 #[test]
+fn a_secret_in_the_place_of_a_fields_name_is_redacted() {
+    let url = "https://user:hunter2@r.test/";
+    for text in [
+        json!({ url: 1 }).to_string(),
+        json!({ "auths": { url: {} } }).to_string(),
+        json!({ "kind": "Secret", "data": { "a": { url: "x" } } }).to_string(),
+        json!({ "args": ["--token", { url: "x" }] }).to_string(),
+        json!({ "message": json!({ url: null }).to_string() }).to_string(),
+        format!("log of\n{}\n", json!({ "list": [{ url: true }] })),
+        format!("kind: Config\nhosts:\n  \"{url}\": 1\n"),
+    ] {
+        let shown = redact(&text);
+        assert!(!shown.contains("hunter2") && shown.contains("r.test"), "{text} became {shown}");
+    }
+    // No field is lost, also where one has such a name already.
+    let tokens = ["ghp_0123456789abcdefghijABCDEFGHIJ012345", "ghp_9876543210abcdefghijABCDEFGHIJ012345"];
+    let shown = redact(&json!({ tokens[0]: 1, tokens[1]: 2, MARK: 3, "n": 4 }).to_string());
+    let value: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let (second, third) = (format!("{MARK} (2)"), format!("{MARK} (3)"));
+    assert_eq!(value, json!({ MARK: 3, second: 1, third: 2, "n": 4 }));
+}
+
+#[test]
 fn text_without_secrets_is_kept() {
     for text in [
         "node1/control-plane.init: Start the control plane with kubeadm",

@@ -126,14 +126,15 @@ fn value(text: &str, key: usize, start: usize, option: bool) -> (usize, String) 
     {
         return (start + length, format!("{quote}{MARK}{quote}"));
     }
-    // Not before: a line may have millions of values, and behind this one the search goes on.
-    let line_end = rest.find('\n').unwrap_or(rest.len());
+    // Looked for only where the search goes on behind it: a line may have millions of values.
+    let line_end = || rest.find('\n').unwrap_or(rest.len());
     if option {
         let length = rest.find(char::is_whitespace).unwrap_or(rest.len());
         // An unclosed quote, or one that is closed in the middle of a word.
-        let length = if rest[..length].contains(['"', '\'', '\\']) { line_end } else { length };
+        let length = if rest[..length].contains(['"', '\'', '\\']) { line_end() } else { length };
         return (start + length, MARK.to_owned());
     }
+    let line_end = line_end();
     let line = &rest[..line_end];
     let column = text[line_start..key].chars().count();
     let below = if opens_line { indented(&rest[line_end..], column) } else { 0 };
@@ -183,6 +184,16 @@ fn indented(text: &str, column: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The way to the line's end is not gone once for each of them: that would be days.
+    #[test]
+    fn a_line_may_have_very_many_values() {
+        const MANY: usize = 400_000;
+        for one in ["--token zzz ", "token=zzz ", "token=\"zzz\" "] {
+            let redacted = redact(&one.repeat(MANY));
+            assert!(!redacted.contains("zzz"), "{one}: {}", &redacted[..80]);
+        }
+    }
 
     #[test]
     fn every_pattern_compiles() {

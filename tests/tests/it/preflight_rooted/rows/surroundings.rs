@@ -69,6 +69,10 @@ pub const ROWS: &[Row] = rows! {
             s.cluster.runtime = Runtime { kind: RuntimeKind::CriO, ..Runtime::default() };
             s.node1().put("/etc/containers/registries.conf.d/99-site.conf", "[[registry]]\nprefix = \"registry.k8s.io\"\nlocation = \"mirror.example\"\n");
         } => "registry registry.k8s.io = mirror.example in /etc/containers/registries.conf.d/99-site.conf", "the last value", "before 90-kubexm.conf";
+    "existing" Fail NODE2, "another docker that runs, where nodes have docker", |s| {
+            s.cluster.runtime = Runtime { kind: RuntimeKind::Docker, ..Runtime::default() };
+            s.node2().process(600, "dockerd", &[]);
+        } => "another docker: dockerd running (pid 600)", "kubexm-install brings its own", "remove it if nobody needs it";
     "existing" Fail NODE1, "what podman has in the folder of images", |s| {
             s.cluster.runtime = Runtime { kind: RuntimeKind::CriO, ..Runtime::default() };
             s.node1().put("/var/lib/containers/storage/libpod/x", "");
@@ -117,6 +121,10 @@ pub const ROWS: &[Row] = rows! {
             configured(s);
             s.node1().put("/etc/sysctl.d/50-site.conf", "net.bridge.bridge-nf-call-iptables=1\nnet.bridge.bridge-nf-call-ip6tables=1\n");
         } => "no file that sets net.ipv4.ip_forward at boot", "now and at boot", "/etc/sysctl.d/99-net-ipv4-ip_forward.conf";
+    "sysctls" Fail LB2, "a hardened host of the load balancer", |s| {
+            s.with_roles();
+            s.host("lb2").put("/etc/sysctl.d/99-sysctl.conf", "net.ipv4.ip_nonlocal_bind = 0\n");
+        } => "/etc/sysctl.d/99-sysctl.conf:1 sets net.ipv4.ip_nonlocal_bind = 0", "after a reboot", "remove that line";
     "sysctls" Fail NODE1, "a hardened host", |s| s.node1().put("/etc/sysctl.d/99-sysctl.conf", "# CIS\nnet.ipv4.ip_forward=0\n")
         => "/etc/sysctl.d/99-sysctl.conf:2 sets net.ipv4.ip_forward = 0", "after a reboot", "remove that line";
     "mtu" Warn NODE2, "jumbo frames on one of two", |s| s.node2().fake(

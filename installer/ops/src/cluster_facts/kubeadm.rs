@@ -1,0 +1,91 @@
+//! What kubeadm has recorded of the cluster, and what kubelet's files on this host name.
+
+use kubexm_charts::documents;
+use kubexm_plan::cluster_facts::{KubeadmCluster, KubeletFacts};
+use serde_json::Value;
+
+use crate::{Machine, OpError, fsio};
+
+/// Where kubeadm keeps its configuration of the cluster.
+pub(super) const CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
+/// A node has it once it has joined; on a control plane `kubeadm init` writes it.
+const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
+/// kubelet's arguments from kubeadm: `KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix://…"`.
+const FLAGS: &str = "/var/lib/kubelet/kubeadm-flags.env";
+const FLAG: &str = "--container-runtime-endpoint=";
+/// The first that names an endpoint counts: kubeadm 1.34 and later write it into a file of the instance.
+const CONFIGS: [&str; 2] = ["/var/lib/kubelet/instance-config.yaml", "/var/lib/kubelet/config.yaml"];
+const KEY: &str = "containerRuntimeEndpoint";
+
+/// What the ConfigMap says.
+pub(super) fn of_config_map(object: &Value) -> Result<KubeadmCluster, String> {
+    let text = object.pointer("/data/ClusterConfiguration").and_then(Value::as_str).unwrap_or_default();
+    if text.is_empty() {
+        return Err("the ConfigMap kubeadm-config in kube-system has no ClusterConfiguration".to_owned());
+    }
+    let config = documents::values(text)
+        .map_err(|why| format!("ClusterConfiguration of the ConfigMap kubeadm-config cannot be read: {why}"))?;
+    let config = Value::Object(config);
+    let text = |path: &str| config.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let external = config.pointer("/etcd/external").is_some();
+    Ok(KubeadmCluster {
+        name: text("/clusterName"),
+        version: text("/kubernetesVersion"),
+        endpoint: text("/controlPlaneEndpoint"),
+        dns_domain: text("/networking/dnsDomain"),
+        pod_networks: text("/networking/podSubnet"),
+        service_networks: text("/networking/serviceSubnet"),
+        image_repository: text("/imageRepository"),
+        etcd_data: (!external).then(|| text("/etcd/local/dataDir")),
+    })
+}
+
+/// None on a host that is no node.
+pub(super) fn kubelet(machine: &Machine, host: &str) -> Result<Option<KubeletFacts>, OpError> {
+    if !machine.path(KUBELET_CONF).is_file() {
+        return Ok(None);
+    }
+    Ok(Some(KubeletFacts { host: host.to_owned(), runtime: endpoint(machine)? }))
+}
+
+/// A flag wins over a file (kubelet's own rule).
+fn endpoint(machine: &Machine) -> Result<Option<String>, OpError> {
+    let flags = fsio::read_text(&machine.path(FLAGS))?.unwrap_or_default();
+    let flag = flags.split(|c: char| c.is_whitespace() || c == '"').find_map(|word| word.strip_prefix(FLAG));
+    if let Some(endpoint) = flag.filter(|endpoint| !endpoint.is_empty()) {
+        return Ok(Some(endpoint.to_owned()));
+    }
+    for path in CONFIGS {
+        let text = fsio::read_text(&machine.path(path))?.unwrap_or_default();
+        let named = documents::values(&text).ok().and_then(|config| config.get(KEY)?.as_str().map(str::to_owned));
+        if let Some(endpoint) = named.filter(|endpoint| !endpoint.is_empty()) {
+            return Ok(Some(endpoint));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(text: &str) -> Result<KubeadmCluster, String> {
+        of_config_map(&json!({"data": {"ClusterConfiguration": text}}))
+    }
+
+    #[test]
+    fn what_kubeadm_has_recorded_is_read() {
+        let text = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nclusterName: lab\ncontrolPlaneEndpoint: lb:6443\n\
+                    etcd:\n  local:\n    dataDir: /var/lib/etcd\nimageRepository: registry.k8s.io\nkubernetesVersion: v1.34.4\n\
+                    networking:\n  dnsDomain: cluster.local\n  podSubnet: 10.233.64.0/18\n  serviceSubnet: 10.233.0.0/18\n";
+        let read = of(text).unwrap();
+        assert_eq!((read.name.as_str(), read.version.as_str(), read.endpoint.as_str()), ("lab", "v1.34.4", "lb:6443"));
+        assert_eq!((read.pod_networks.as_str(), read.service_networks.as_str()), ("10.233.64.0/18", "10.233.0.0/18"));
+        assert_eq!((read.dns_domain.as_str(), read.etcd_data.as_deref()), ("cluster.local", Some("/var/lib/etcd")));
+        assert_eq!(of("etcd:\n  external:\n    endpoints: [https://e:2379]\n").unwrap().etcd_data, None);
+        assert!(of("").unwrap_err().contains("no ClusterConfiguration"));
+        assert!(of("- a").unwrap_err().contains("cannot be read"));
+    }
+}

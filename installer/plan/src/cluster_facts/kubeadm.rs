@@ -1,0 +1,40 @@
+//! What kubeadm has recorded of a cluster, and what a host's own files say of its kubelet.
+
+use serde::{Deserialize, Serialize};
+
+/// [`super::Gap::what`] of [`KubeadmCluster`].
+pub const KUBEADM_CONFIG: &str = "kubeadm's configuration of the cluster";
+
+/// What decides in `ClusterConfiguration` of the ConfigMap `kubeadm-config` in kube-system, as kubeadm writes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeadmCluster {
+    /// `clusterName`.
+    pub name: String,
+    /// `kubernetesVersion`, of the last init or upgrade.
+    pub version: String,
+    /// `controlPlaneEndpoint`; empty if the cluster has none.
+    pub endpoint: String,
+    /// `networking.dnsDomain`.
+    pub dns_domain: String,
+    /// `networking.podSubnet`: one network, or one of each family with a comma between; empty if it has none.
+    pub pod_networks: String,
+    /// `networking.serviceSubnet`, alike.
+    pub service_networks: String,
+    /// `imageRepository`.
+    pub image_repository: String,
+    /// `etcd.local.dataDir`; none if etcd is not kubeadm's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_data: Option<String>,
+}
+
+/// A host that kubeadm has made a node, by its own files.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeletFacts {
+    /// Name in cluster.yaml.
+    pub host: String,
+    /// Endpoint of the container runtime, `unix:///run/containerd/containerd.sock`; none if no file of kubelet's names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
+}

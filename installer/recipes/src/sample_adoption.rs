@@ -1,0 +1,79 @@
+//! A cluster as kubeadm has made it without kubexm, for tests: it agrees with its cluster.yaml.
+
+use kubexm_plan::cluster_facts::{Certificate, EtcdMember, KubeadmCluster, KubeletFacts, NodeFacts};
+use kubexm_plan::kubeadm_certificates::{AUTHORITIES, CLUSTER_CA};
+use kubexm_plan::op::KUBELET_CLIENT;
+use kubexm_plan::{ClusterFacts, runtime};
+use kubexm_spec::Digest;
+use kubexm_spec::cluster::{Cluster, Host};
+
+/// What its hosts see of it.
+pub fn running(cluster: &Cluster) -> ClusterFacts {
+    let is_plane = |name: &String| cluster.role_groups.control_plane.contains(name);
+    let mut nodes: Vec<&Host> = cluster.hosts.iter().filter(|host| cluster.roles(&host.name).in_cluster()).collect();
+    nodes.sort_by(|one, other| one.name.cmp(&other.name));
+    let certificate = |host: &str, path: &str, subject: String| Certificate {
+        host: host.to_owned(),
+        path: path.to_owned(),
+        subject,
+        ends: i64::MAX,
+        file: Some(Digest::of(path)),
+    };
+    let mut certificates = Vec::new();
+    for host in &nodes {
+        let of_plane = AUTHORITIES.into_iter().filter(|path| is_plane(&host.name) || *path == CLUSTER_CA);
+        certificates.extend(of_plane.map(|path| certificate(&host.name, path, "kubernetes".to_owned())));
+        certificates.push(certificate(&host.name, KUBELET_CLIENT, format!("system:node:{}", host.name)));
+    }
+    let networks = |all: &mut dyn Iterator<Item = String>| all.collect::<Vec<_>>().join(",");
+    let network = &cluster.network;
+    let kubernetes = cluster.kubernetes.as_ref();
+    let traits = runtime::of(cluster.runtime.kind);
+    ClusterFacts {
+        server_version: Some("v1.34.4".to_owned()),
+        nodes: nodes.iter().map(|host| node(cluster, host)).collect(),
+        etcd: cluster.role_groups.control_plane.iter().map(member).collect(),
+        certificates,
+        network: Some(network.plugin.to_string()),
+        kubelets: nodes
+            .iter()
+            .map(|host| KubeletFacts { host: host.name.clone(), runtime: Some(traits.endpoint.to_owned()) })
+            .collect(),
+        kubeadm: Some(KubeadmCluster {
+            name: kubernetes.map(|one| one.cluster_name.clone()).unwrap_or_default(),
+            version: "v1.34.4".to_owned(),
+            endpoint: format!("{}:{}", cluster.control_plane_name(), cluster.control_plane_port()),
+            dns_domain: kubernetes.map(|one| one.dns_domain.clone()).unwrap_or_default(),
+            pod_networks: networks(&mut network.pod_cidrs().map(|one| one.to_string())),
+            service_networks: networks(&mut network.service_cidrs().map(|one| one.to_string())),
+            image_repository: "registry.k8s.io".to_owned(),
+            etcd_data: Some(cluster.etcd.data_dir.clone()),
+        }),
+        ..ClusterFacts::default()
+    }
+}
+
+fn node(cluster: &Cluster, host: &Host) -> NodeFacts {
+    let is_plane = cluster.roles(&host.name).control_plane;
+    NodeFacts {
+        name: host.name.clone(),
+        roles: is_plane.then(|| "control-plane".to_owned()).into_iter().collect(),
+        kubelet: "v1.34.4".to_owned(),
+        runtime: cluster.runtime.kind.to_string(),
+        runtime_version: "2.2.7".to_owned(),
+        addresses: host.node_ip().map(|ip| ip.to_string()).into_iter().collect(),
+        ready: true,
+        ..NodeFacts::default()
+    }
+}
+
+fn member(plane: &String) -> EtcdMember {
+    EtcdMember {
+        id: "1".to_owned(),
+        name: plane.clone(),
+        peer_urls: vec![format!("https://{plane}:2380")],
+        version: Some("3.6.5".to_owned()),
+        healthy: true,
+        learner: false,
+    }
+}

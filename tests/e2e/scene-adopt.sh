@@ -1,0 +1,114 @@
+# shellcheck shell=bash
+# tier: long
+# seconds: 190
+# needs: lab
+# shellcheck disable=SC2016,SC2031,SC2153
+# A cluster that a shell script has made with kubeadm is looked at, adopted, backed up, and left again: nothing of it is another afterwards.
+. "$ROOT/tests/e2e/host.sh"
+say "adopt: a cluster that kubeadm made"
+HOME_NAME=home-adopt
+ADOPTED=(a1 10.77.0.31 a2 10.77.0.32)
+ADOPT_YAML=$WORK/adopt.yaml
+lab cluster-yaml "${ADOPTED[@]}" > "$ADOPT_YAML"
+
+# in_lab FUNCTION ARGS...: one of the lab's own functions, in a shell of its own
+in_lab() (
+  # shellcheck disable=SC1091  # the lab's
+  { . "$ROOT/tests/lab/lib.sh"; . "$ROOT/tests/lab/origins.sh"; . "$ROOT/tests/lab/tools.sh"; . "$ROOT/tests/lab/smoke.sh"; }
+  "$@"
+)
+# Runs within in_lab: the registry that by-hand.sh is given, filled already.
+# shellcheck disable=SC2153  # lib.sh sets it
+registry_down() { stop "$NETRUN/registry.pid" "$NETRUN/registry.yml"; }
+by_hand() {
+  mkdir -p "$WORK/by-hand"
+  lab in-net env HOSTS="a1=10.77.0.31 a2=10.77.0.32" KEY="$LAB/id" FILES="$LAB/origin" REGISTRY=10.77.0.1:5000 WORK="$WORK/by-hand" \
+    FLANNEL="$ROOT/tests/lab/kube-flannel.yaml" bash "$ROOT/tests/bench/by-hand.sh" > "$WORK/by-hand.log" 2>&1 ||
+    { tail -n 30 "$WORK/by-hand.log"; return 1; }
+}
+trees_of() { local host; for host in a1 a2; do tree "$host" > "$WORK/tree-$1-$host" || return 1; done; }
+same_trees_as() { local host rc=0; trees_of now; for host in a1 a2; do same "$WORK/tree-$1-$host" "$WORK/tree-now-$host" || rc=1; done; return "$rc"; }
+# Nothing was restarted: every container is the one that it was.
+containers() {
+  kubectl_on a1 get pods -A -o json > "$WORK/pods.json" || return 1
+  python3 - "$WORK/pods.json" << 'PY'
+import json, sys
+for pod in sorted(json.load(open(sys.argv[1]))["items"], key=lambda pod: pod["metadata"]["name"]):
+    print(pod["metadata"]["name"], *(one["containerID"] for one in pod["status"]["containerStatuses"]))
+PY
+}
+adopt() { install adopt -f "$ADOPT_YAML" --accept-new-host-keys "$@"; }
+looks() { install adopt --dry-run --bundle "$FILE" -f "${YAML:-$ADOPT_YAML}" --accept-new-host-keys "$@"; }
+
+lab host up "${ADOPTED[@]}"
+in_lab smoke_registry > "$WORK/registry.log" 2>&1
+check "a cluster is made by hand, with kubeadm" by_hand
+[ "$HELD" = 1 ] || { in_lab registry_down || true; return 0; }
+trees_of before
+containers > "$WORK/containers-before"
+
+check "what is known of it is shown, and nothing is in the way" says 0 " 0 in the way, " looks
+check "it says what to do next" says 0 "to adopt it: the same command without --dry-run" looks
+as_document() {
+  looks --json > "$WORK/adoption.json" || return 1
+  python3 - "$WORK/adoption.json" << 'PY'
+import json, sys
+seen = json.load(open(sys.argv[1]))
+print(json.dumps(seen, indent=1))
+assert seen["schema"] == "kubexm.io/adoption/v1" and seen["origin"] == "foreign" and seen["exitCode"] == 0
+of = {}
+for item in seen["items"]:
+    of.setdefault(item["verdict"], set()).add((item.get("host"), item["what"]))
+assert "inTheWay" not in of
+for wanted in [(None, "pod network"), (None, "service network"), (None, "DNS domain"), (None, "Kubernetes"), (None, "pod network's plugin"),
+               (None, "endpoint of the API servers"), ("a1", "member of etcd"), ("a1", "CA of etcd"), ("a2", "cluster CA"), ("a2", "node name"),
+               ("a2", "role"), ("a2", "address"), ("a2", "kubelet"), ("a2", "runtime endpoint"), ("a2", "container runtime")]:
+    assert wanted in of["known"], wanted
+PY
+}
+check "and as a document: networks, names, roles, versions, CAs and etcd agree" as_document
+check "to look has changed nothing, on no host" same_trees_as before
+
+YAML=$WORK/adopt-network.yaml
+sed 's,network: {plugin: flannel},network: {plugin: flannel\, podCidr: 10.244.64.0/18},' "$ADOPT_YAML" > "$YAML"
+check "another pod network in cluster.yaml is in the way" says 53 'write `podCidr: 10.233.64.0/18` in spec.network' looks
+YAML=$WORK/adopt-one.yaml
+lab cluster-yaml a1 10.77.0.31 > "$YAML"
+check "and so is a node that cluster.yaml does not have" says 53 "node that cluster.yaml does not have" looks
+YAML=
+check "a cluster that is not adopted has no backup" says 53 "the cluster has no id" install backup --to "$WORK/backups" -f "$ADOPT_YAML" --accept-new-host-keys
+
+check "it is adopted" says 0 "cluster lab is adopted: 2 steps changed something" adopt -y
+only_stamps() {
+  local host
+  trees_of now
+  for host in a1 a2; do
+    diff "$WORK/tree-before-$host" "$WORK/tree-now-$host" | sed -n 's/^[<>] //p' | grep -vE " \./(var/lib/kubexm|usr/local/bin/kubexm-install)(/| |\$)" && return 1
+  done
+  return 0
+}
+check "only kubexm's own folder and its agent are new" only_stamps
+same_containers() { containers > "$WORK/containers-now"; same "$WORK/containers-before" "$WORK/containers-now"; }
+check "no container was started again" same_containers
+check "a second adoption has nothing to do, and asks nothing" says 0 "nothing to do" adopt -y
+check "a look says so" says 0 "it is adopted already" looks
+has_id() { install status -f "$ADOPT_YAML" --json > "$WORK/status.json" && python3 -c 'import json,sys; f=json.load(open(sys.argv[1]))["clusters"][0]["facts"]; print(f["id"], f["name"]); assert f["id"] and f["name"]=="lab" and len(f["nodes"])==2' "$WORK/status.json"; }
+check "status knows its id and its nodes" has_id
+check "certs check reads its certificates" says 0 "none has ended" install certs check -f "$ADOPT_YAML"
+check "it has a backup" install backup --to "$WORK/backups" -f "$ADOPT_YAML"
+check "which verifies" bash -c "KUBEXM_HOME='$WORK/$HOME_NAME' '$INSTALL' backup verify '$WORK'/backups/lab-*"
+check "drift compares it with the bundle" exits 58 install drift --bundle "$FILE" -f "$ADOPT_YAML"
+check "a create is refused by name" says 22 '`kubexm-install create` does not work on adopted clusters' \
+  install create --bundle "$FILE" -f "$ADOPT_YAML" -y
+check "a reset, too" says 22 '`kubexm-install reset` does not work on adopted clusters' install reset -f "$ADOPT_YAML" -y
+check "and an upgrade" says 22 '`kubexm-install upgrade` does not work on adopted clusters' \
+  install upgrade --bundle "$FILE" -f "$ADOPT_YAML" -y
+check "none of that has changed anything" only_stamps
+check "a rollback of what has succeeded wants its name" says 2 "name it:" adopt -y --roll-back
+adoption() { find "$WORK/$HOME_NAME/clusters/lab/runs" -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort | tail -n 1; }
+check "the adoption is rolled back" says 0 "not adopted any more" adopt -y --roll-back "$(adoption)"
+check "every host is as it was" same_trees_as before
+check "no container was started again" same_containers
+in_lab registry_down || true
+lab host down --all
+HOME_NAME=home
