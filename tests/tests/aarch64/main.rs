@@ -60,7 +60,7 @@ fn ops_hold_afterwards_and_are_rolled_back_whole() {
     let step = Step::on("n1", "test.files", "Write files")
         .ensure(Op::Dir(Dir { path: "/opt/demo/bin".into(), mode: 0o750 }))
         .ensure(Op::File(File { path: "/etc/demo/kept.conf".into(), content: Content::Text { digest }, mode: 0o600 }))
-        .ensure(Op::Link(Link { path: "/etc/demo/link".into(), target: "kept.conf".into() }))
+        .ensure(Op::Link(Link { path: "/etc/demo/link".into(), target: "kept.conf".into(), accepted: Vec::new() }))
         .undo(Undo::RestoreBefore)
         .build();
 
