@@ -56,13 +56,13 @@ pub(super) fn is_empty_table(ruleset: &str, family: &str, table: &str) -> bool {
 fn leads(rule: &str) -> bool {
     let chain = rule.split(' ').next().unwrap_or_default();
     let words: Vec<&str> = rule.split(' ').collect();
-    let is_lead = |pair: &[&str]| match pair[0] {
-        "-j" | "-g" => is_ours(pair[1]),
-        "--comment" => is_comment(pair[1].trim_start_matches('"')),
-        _ => false,
-    };
-    !is_ours(chain) && words.windows(2).any(is_lead)
+    let jumps = words.windows(2).any(|pair| matches!(pair[0], "-j" | "-g") && is_ours(pair[1]));
+    let mut comments = rule.match_indices(COMMENT).map(|(at, found)| rule[at + found.len()..].trim_start_matches('"'));
+    !is_ours(chain) && (jumps || comments.any(is_comment))
 }
+
+/// What is before a comment, with its quotation mark if it has more than one word.
+const COMMENT: &str = " --comment ";
 
 fn is_comment(text: &str) -> bool {
     network::any().flat_map(|network| network.rule_comments).any(|prefix| text.starts_with(prefix))
@@ -132,6 +132,19 @@ mod tests {
             -D FORWARD -m comment --comment \"cali:S93hcgKJrXEqnTfs\" -m comment --comment \"Policy explicitly accepted packet.\" -m mark --mark 0x10000/0x10000 -j ACCEPT\n\
             -D FORWARD -m comment --comment cali:mp77cMpurHhyjLrM -j MARK --set-xmark 0x10000/0x10000\n\
             -X cali-FORWARD\nCOMMIT\n";
+        assert_eq!(clearing(saved).as_deref(), Some(wanted));
+    }
+
+    #[test]
+    fn rules_of_the_dns_cache_go_and_those_with_a_similar_comment_stay() {
+        let saved = "*raw\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n\
+            -A PREROUTING -d 169.254.25.10/32 -p udp -m udp --dport 53 -m comment --comment \"NodeLocal DNS Cache: skip conntrack\" -j NOTRACK\n\
+            -A OUTPUT -s 169.254.25.10/32 -p tcp -m tcp --sport 9254 -m comment --comment \"NodeLocal DNS Cache: skip conntrack\" -j NOTRACK\n\
+            -A OUTPUT -d 192.0.2.1/32 -m comment --comment \"NodeLocal things of mine\" -j NOTRACK\nCOMMIT\n";
+        let wanted = "*raw\n\
+            -D PREROUTING -d 169.254.25.10/32 -p udp -m udp --dport 53 -m comment --comment \"NodeLocal DNS Cache: skip conntrack\" -j NOTRACK\n\
+            -D OUTPUT -s 169.254.25.10/32 -p tcp -m tcp --sport 9254 -m comment --comment \"NodeLocal DNS Cache: skip conntrack\" -j NOTRACK\n\
+            COMMIT\n";
         assert_eq!(clearing(saved).as_deref(), Some(wanted));
     }
 

@@ -6,6 +6,7 @@ mod cilium;
 mod cluster;
 mod flannel;
 pub mod multus;
+pub mod nodelocaldns;
 mod none;
 mod traits;
 
@@ -14,9 +15,10 @@ use kubexm_spec::cluster::NetworkPlugin;
 pub use cluster::{CLUSTER, IPVS};
 pub use traits::NetworkTraits;
 
-/// Every network that recipes install, and multus, which is before one of them; the remains of an earlier run may be of any of them.
-pub const ALL: [&NetworkTraits; 5] =
-    [&flannel::TRAITS, &calico::TRAITS, &cilium::TRAITS, &none::TRAITS, &multus::TRAITS];
+/// Every network that recipes install, multus, which is before one of them, and the DNS cache; the remains of an earlier run may be of any
+/// of them.
+pub const ALL: [&NetworkTraits; 6] =
+    [&flannel::TRAITS, &calico::TRAITS, &cilium::TRAITS, &none::TRAITS, &multus::TRAITS, &nodelocaldns::TRAITS];
 
 /// The traits of a plugin; `None` if no recipe installs it.
 pub const fn of(plugin: NetworkPlugin) -> Option<&'static NetworkTraits> {

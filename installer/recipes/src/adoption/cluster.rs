@@ -115,4 +115,8 @@ fn plugin(input: &AdoptionInput<'_>, items: &mut Items) {
         let found = "whether the cluster has it was compared with nothing";
         items.add(Verdict::Unknown, None, "multus", found);
     }
+    if input.cluster.kubernetes.as_ref().is_some_and(|kubernetes| kubernetes.nodelocaldns.is_some()) {
+        let found = "whether the cluster has one was compared with nothing";
+        items.add(Verdict::Unknown, None, "DNS cache of the nodes", found);
+    }
 }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use crate::draft::{Chain, Draft};
 use crate::modules::{addon_secrets, release, storage};
+use crate::network::nodelocaldns;
 
 /// An add-on, by what identifies it, as the record has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -26,9 +27,21 @@ pub struct RecordedAddon {
     pub namespace: String,
     #[serde(default)]
     secrets: Vec<serde_json::Value>,
-    /// Of `spec.storage`.
+    /// What of cluster.yaml it is of.
     #[serde(skip)]
-    provisioner: Option<Provisioner>,
+    of: Of,
+}
+
+/// What brings an add-on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Of {
+    /// `spec.addons`.
+    #[default]
+    Addons,
+    /// `spec.storage`.
+    Storage(Provisioner),
+    /// `spec.kubernetes.nodelocaldns`.
+    DnsCache,
 }
 
 fn of_default() -> String {
@@ -69,8 +82,21 @@ fn of_storage(provisioner: Provisioner) -> RecordedAddon {
         kind: AddonKind::Helm.word().to_owned(),
         namespace: provisioner.release().to_owned(),
         secrets: Vec::new(),
-        provisioner: Some(provisioner),
+        of: Of::Storage(provisioner),
     }
+}
+
+/// The DNS cache of the nodes, if cluster.yaml has none any more.
+fn dns_cache(cluster: &Cluster, applied: Option<&AppliedCluster>) -> Option<RemovedAddon> {
+    let addon = RecordedAddon {
+        name: nodelocaldns::RECORD.to_owned(),
+        kind: AddonKind::Yaml.word().to_owned(),
+        namespace: nodelocaldns::NAMESPACE.to_owned(),
+        secrets: Vec::new(),
+        of: Of::DnsCache,
+    };
+    let removed = RemovedAddon { addon, whole: true, secrets: false, replaced: false };
+    nodelocaldns::is_removed(cluster, applied).then_some(removed)
 }
 
 fn all(applied: Option<&AppliedCluster>) -> impl Iterator<Item = &serde_json::Value> {
@@ -109,6 +135,11 @@ pub fn of(cluster: &Cluster, applied: Option<&AppliedCluster>) -> Vec<RemovedAdd
     removed
 }
 
+/// The same for `create`, which also removes what is no add-on.
+pub fn of_create(cluster: &Cluster, applied: Option<&AppliedCluster>) -> Vec<RemovedAddon> {
+    of(cluster, applied).into_iter().chain(dns_cache(cluster, applied)).collect()
+}
+
 fn removal(cluster: &Cluster, addon: RecordedAddon) -> Option<RemovedAddon> {
     let now = cluster.addons.iter().find(|now| now.name == addon.name);
     let of_storage = chart_storage::of_release(cluster, &addon.name);
@@ -126,7 +157,11 @@ fn removal(cluster: &Cluster, addon: RecordedAddon) -> Option<RemovedAddon> {
 impl RemovedAddon {
     fn warning(&self) -> String {
         let RecordedAddon { name, namespace, .. } = &self.addon;
-        if let Some(provisioner) = self.addon.provisioner {
+        if self.addon.of == Of::DnsCache {
+            return "spec.kubernetes.nodelocaldns is not in cluster.yaml any more: the DNS cache of every node is removed, and pods ask CoreDNS again"
+                .to_owned();
+        }
+        if let Of::Storage(provisioner) = self.addon.of {
             let key = provisioner.key();
             let class = provisioner.class();
             let then =
@@ -156,12 +191,16 @@ impl RemovedAddon {
         let mut steps = Vec::new();
         if self.whole && kind == AddonKind::Helm.word() {
             let op = ReleaseAbsent { name: name.clone(), namespace: namespace.clone(), wait_s: release::WAIT };
-            let part = if self.addon.provisioner.is_some() { "storage" } else { "addons" };
+            let part = if matches!(self.addon.of, Of::Storage(_)) { "storage" } else { "addons" };
             steps.push(removing(first, (part, name), &format!("Uninstall {name} with helm"), op.into()));
         } else if self.whole {
             draft.text(NOTHING);
             let op = Manifests::none(name.clone(), namespace.clone(), release::WAIT);
-            steps.push(removing(first, ("addons", name), &format!("Remove the objects of {name}"), op.into()));
+            let (of, title) = match self.addon.of {
+                Of::DnsCache => (("dns", "nodelocaldns"), "Remove the DNS cache of every node".to_owned()),
+                Of::Addons | Of::Storage(_) => (("addons", name.as_str()), format!("Remove the objects of {name}")),
+            };
+            steps.push(removing(first, of, &title, op.into()));
         }
         if self.secrets {
             draft.text(NOTHING);

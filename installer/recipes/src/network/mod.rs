@@ -6,6 +6,7 @@ mod cilium;
 mod flannel;
 mod manifest;
 pub mod multus;
+pub mod nodelocaldns;
 mod pool;
 mod rollout;
 
@@ -25,9 +26,9 @@ pub fn of(cluster: &Cluster) -> Result<&'static NetworkTraits, RecipeError> {
     network::of(cluster.network.plugin).ok_or_else(|| unsupported(cluster.network.plugin))
 }
 
-/// What a cluster has of networks on its nodes: the pod network's own, and multus' before it.
+/// What a cluster has of networks on its nodes: the pod network's own, multus' before it, and the DNS cache's.
 pub fn all_of(cluster: &Cluster) -> Result<Vec<&'static NetworkTraits>, RecipeError> {
-    Ok(std::iter::once(of(cluster)?).chain(multus::traits(cluster)).collect())
+    Ok(std::iter::once(of(cluster)?).chain(multus::traits(cluster)).chain(nodelocaldns::traits(cluster)).collect())
 }
 
 /// Whether the operator installs the network: nodes are not Ready until then.
@@ -59,7 +60,8 @@ pub fn same(cluster: &Cluster, running: &ClusterFacts) -> Result<(), RecipeError
 
 /// What was applied to it and is something else in cluster.yaml, as text for people.
 pub fn changed(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> {
-    pool::changed(cluster, running).into_iter().chain(multus::added(cluster, running)).collect()
+    let of_pool = pool::changed(cluster, running).into_iter();
+    of_pool.chain(multus::added(cluster, running)).chain(nodelocaldns::changed(cluster, running)).collect()
 }
 
 fn refused(cluster: &Cluster, changed: Vec<String>) -> Result<(), RecipeError> {

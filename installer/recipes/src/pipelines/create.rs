@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::{ClusterFacts, Facts, Pipeline, Plan, Undo};
+use kubexm_plan::{ClusterFacts, Facts, Pipeline, Plan, StepId, Undo};
 use kubexm_spec::cluster::{Cluster, Host};
 
 use crate::context::PlanContext;
-use crate::draft::{Draft, Drafted};
+use crate::draft::{Chain, Draft, Drafted};
 use crate::error::RecipeError;
 use crate::identity::Identity;
 use crate::modules::removed_addons::{self, RemovedAddon};
-use crate::modules::{addons, check, record, scripts, timers};
-use crate::phases::{ClusterHosts, join, prepare, set_clocks, start, start_balancers, start_etcd};
+use crate::modules::{addons, check, record, release, scripts, timers};
+use crate::network::nodelocaldns;
+use crate::phases::{ClusterHosts, ControlPlane, join, prepare, set_clocks, start, start_balancers, start_etcd};
 use crate::{bundle, unsupported};
 
 /// The plan that creates a cluster, or completes it: every step checks before it changes anything.
@@ -22,7 +23,7 @@ pub fn create(cx: &PlanContext<'_>) -> Result<Plan, RecipeError> {
 /// The same for a cluster that runs, if it does: add-ons that cluster.yaml no longer has are removed. Returns what the operator is
 /// warned of, too.
 pub(super) fn create_again(cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<(Plan, Vec<String>), RecipeError> {
-    let removed = removed_addons::of(cx.cluster, running.applied.as_ref());
+    let removed = removed_addons::of_create(cx.cluster, running.applied.as_ref());
     let plan = plan_cluster(cx, Pipeline::Create, &removed)?.plan;
     let mut warnings = removed_addons::warnings(&removed, running.applied.as_ref());
     if finds_a_cluster(cx.cluster, cx.facts) && running.applied.is_none() {
@@ -69,9 +70,23 @@ fn compose(cx: &PlanContext<'_>, pipeline: Pipeline, removed: &[RemovedAddon]) -
     let cluster = start(&mut draft, &site, &prepared)?;
     let joined = join(&mut draft, &site, &prepared, &cluster)?;
     let checked = check::run(&mut draft, &site, &cluster.network, |node| joined.registered(node))?;
+    let checked = cache_dns(&mut draft, &site, &cluster, checked)?;
     let mut installed = addons::run(&mut draft, &site, &prepared, &cluster, (&checked, removed))?;
     installed.extend(timers::run(&mut draft, &site, &checked)?);
     record::finish(&mut draft, &site.first, Undo::WithParent { step: cluster.init }, &installed)?;
     scripts::finish(&mut draft, &site.nodes, &installed)?;
     Ok(draft.finish())
+}
+
+/// The DNS cache of the nodes, once all of them are there, and before add-ons. Returns the steps that those wait for.
+fn cache_dns<'a>(
+    draft: &mut Draft<'a>,
+    site: &ClusterHosts<'a>,
+    cluster: &ControlPlane,
+    checked: Vec<StepId>,
+) -> Result<Vec<StepId>, RecipeError> {
+    let undo = release::undo(draft.cx, &site.first, &cluster.init);
+    let mut chain = Chain::after(checked);
+    chain.then(nodelocaldns::step(draft, &site.first, undo)?);
+    Ok(draft.add(chain))
 }

@@ -130,6 +130,7 @@ fn finish<'a>(
     let mut chain = Chain::after(control_planes.iter().cloned());
     chain.then(network::step(draft, &site.first, Undo::RestoreBefore)?);
     chain.then(network::multus::step(draft, &site.first, Undo::RestoreBefore)?);
+    chain.then(network::nodelocaldns::step(draft, &site.first, Undo::RestoreBefore)?);
     let networked = draft.add(chain);
     if pause == Some(PauseAfter::ControlPlanes) {
         return Ok(());

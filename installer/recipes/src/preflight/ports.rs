@@ -42,6 +42,9 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         for port in of_roles(input, host.roles) {
             taken(host, &port, report);
         }
+        if host.roles.in_cluster() && cluster.kubernetes.as_ref().is_some_and(|of| of.nodelocaldns.is_some()) {
+            dns_taken(host, report);
+        }
         if fan_out::is_used(cluster) && !input.cx.without_fan_out {
             not_shared(host, report);
         }
@@ -66,10 +69,10 @@ fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
     }
     if roles.in_cluster() {
         ports.extend(NODE);
-        let traits = network::of(cluster).ok();
-        let udp = traits.map(|network| network.udp_ports).unwrap_or_default();
-        ports.extend(udp.iter().map(|number| Port { number: *number, protocol: "udp", process: None }));
-        let tcp = traits.into_iter().flat_map(|network| network.tcp_ports.iter().chain(network.local_ports));
+        let traits = network::all_of(cluster).unwrap_or_default();
+        let udp = traits.iter().flat_map(|network| network.udp_ports);
+        ports.extend(udp.map(|number| Port { number: *number, protocol: "udp", process: None }));
+        let tcp = traits.iter().flat_map(|network| network.tcp_ports.iter().chain(network.local_ports));
         // Whatever the plugin's program is called.
         ports.extend(tcp.map(|number| Port { number: *number, protocol: "tcp", process: None }));
     }
@@ -100,6 +103,22 @@ fn not_shared(host: &ObservedHost<'_>, report: &mut Report) {
         found,
         "a free port for content that hosts take from each other while a run lasts",
         "stop that process if there are many hosts; without it this one serves nobody, and the run takes longer",
+    );
+}
+
+/// The DNS cache binds two addresses that are nobody else's, so only a server that listens on all addresses is in its way; whether one
+/// does is not known. systemd-resolved does not.
+fn dns_taken(host: &ObservedHost<'_>, report: &mut Report) {
+    let of_others = |l: &&kubexm_plan::facts::Listener| {
+        l.port == 53 && !l.ours && !matches!(l.process.as_deref(), Some("systemd-resolve" | "node-cache"))
+    };
+    let Some(found) = host.facts.listeners.iter().find(of_others) else { return };
+    let process = found.process.as_deref().unwrap_or("a process that could not be found");
+    report.warn(
+        host.name(),
+        format!("53/{} in use by {process}", found.protocol),
+        "a DNS server that listens on its own addresses only, beside the DNS cache of spec.kubernetes.nodelocaldns",
+        "if it listens on every address (0.0.0.0), name its own in its configuration (dnsmasq: bind-interfaces and listen-address); the          cache cannot start beside it",
     );
 }
 

@@ -22,6 +22,7 @@ mod logins;
 mod matrix;
 mod mesh;
 mod multus;
+mod nodelocaldns;
 mod older_bundle;
 mod packages;
 mod preflight;
