@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use kubexm_spec::reference::by_host;
 use kubexm_spec::yaml::{self, At, Keys, Problems, Sink};
 use serde::Serialize;
 
@@ -222,14 +223,15 @@ enum Kind {
 }
 
 impl Rule {
-    /// What follows the match in an address without scheme; none when the rule is for something else. A match ends where a
-    /// part of the address ends: `registry.k8s.io` does not match `registry.k8s.io:5000/x`, nor `github.com/etcd` what is
-    /// under `github.com/etcd-io`. A repository of images ends with `:` and `@`, too; behind the host that takes its place in the
-    /// address of a file, these would make another host of it, and it would be shown the rule's certificate.
+    /// What follows the match in an address without scheme, however both write the host; none when the rule is for something else.
+    /// A match ends where a part of the address ends: `registry.k8s.io` does not match `registry.k8s.io:5000/x`, nor
+    /// `github.com/etcd` what is under `github.com/etcd-io`. A repository of images ends with `:` and `@`, too; behind the host that
+    /// takes its place in the address of a file, these would make another host of it, and it would be shown the rule's certificate.
     fn rest<'a>(&self, address: &'a str, kind: Kind) -> Option<&'a str> {
-        let rest = address.strip_prefix(self.matches.as_str())?;
+        let (matches, plain) = (by_host(&self.matches), by_host(address));
+        let rest = plain.strip_prefix(&matches)?;
         let repository = kind == Kind::Image && self.matches.contains('/') && rest.starts_with([':', '@']);
-        (rest.is_empty() || rest.starts_with('/') || repository).then_some(rest)
+        (rest.is_empty() || rest.starts_with('/') || repository).then(|| &address[address.len() - rest.len()..])
     }
 }
 

@@ -1,8 +1,11 @@
-//! YAML streams of others: what helm prints, and YAML add-ons. Split as kubectl does, at lines of `---`, and read within limits.
+//! YAML streams of others: what helm prints, and YAML add-ons. Split as kubectl does, at lines of `---`, and read within limits. What
+//! helm and Kubernetes would read otherwise is refused.
 
 use serde_json::{Map, Value};
 use serde_saphyr::Options;
 use serde_saphyr::options::DuplicateKeyPolicy;
+
+use crate::alike::{self, is_empty, is_separator};
 
 /// The most bytes of one stream.
 pub const STREAM_LIMIT: u64 = 64 << 20;
@@ -24,6 +27,8 @@ pub struct Room {
     bytes: usize,
     /// Values that aliases stand for, in each document.
     replayed: usize,
+    /// What helm and Kubernetes would read otherwise is refused.
+    is_strict: bool,
 }
 
 impl Default for Room {
@@ -35,13 +40,20 @@ impl Default for Room {
 impl Room {
     /// For so many bytes of texts and keys.
     pub const fn of(bytes: usize) -> Self {
-        Self { documents: DOCUMENTS_LIMIT, values: STREAM_NODES_LIMIT, bytes, replayed: REPLAY_LIMIT }
+        Self { documents: DOCUMENTS_LIMIT, values: STREAM_NODES_LIMIT, bytes, replayed: REPLAY_LIMIT, is_strict: true }
     }
 
     /// For all texts within objects that are read as YAML in their turn. One that is none in the end costs time and takes no room, so
-    /// that aliases stand for less: configurations that have any repeat some ten values.
+    /// that aliases stand for less: configurations that have any repeat some ten values. Who reads them in the end is not known.
     pub fn nested() -> Self {
-        Self { replayed: 2_000, ..Self::default() }
+        Self { replayed: 2_000, ..Self::default() }.as_it_is()
+    }
+
+    /// For what is in a cluster already: it is looked at and removed, however others read it.
+    #[must_use]
+    pub const fn as_it_is(mut self) -> Self {
+        self.is_strict = false;
+        self
     }
 
     /// Takes what a document has; false if there is less room.
@@ -70,6 +82,9 @@ pub fn read(text: &str) -> Result<Vec<Value>, Unreadable> {
 /// As [`read`], of a stream that shares its room with others.
 pub fn read_within(text: &str, room: &mut Room) -> Result<Vec<Value>, Unreadable> {
     let mut all = Vec::new();
+    if room.is_strict {
+        alike::lines(text).map_err(|(at, problem)| Unreadable { place: place_before(&text[..at]), problem })?;
+    }
     for (index, document) in split(text).into_iter().enumerate() {
         let wrong = |problem: String| Unreadable { place: place(document, index), problem };
         let Some(documents) = room.documents.checked_sub(1) else {
@@ -82,8 +97,11 @@ pub fn read_within(text: &str, room: &mut Room) -> Result<Vec<Value>, Unreadable
         let read = one_within(document, room).map_err(|problem| match is_short && problem.contains("budget") {
             true => wrong(full()),
             false => wrong(problem),
-        });
-        match read? {
+        })?;
+        if room.is_strict {
+            alike::nodes(document).map_err(wrong)?;
+        }
+        match read {
             Value::Null => {}
             value if !room.take(&value) => return Err(wrong(full())),
             value => all.push(value),
@@ -109,8 +127,7 @@ pub fn one(text: &str) -> Result<Value, String> {
 }
 
 fn one_within(text: &str, room: &Room) -> Result<Value, String> {
-    let empty = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
-    if text.lines().all(empty) {
+    if text.lines().all(is_empty) {
         return Ok(Value::Null);
     }
     let read: Option<Value> = serde_saphyr::from_str_with_options(text, options(room)).map_err(|error| {
@@ -164,15 +181,19 @@ fn split(text: &str) -> Vec<&str> {
     all
 }
 
-/// What may follow the dashes of a separator.
-fn is_separator(rest: &str) -> bool {
-    rest.is_empty() || rest.starts_with('#')
-}
-
 /// `# Source: web/templates/a.yaml`, as helm writes before each template's documents.
 fn place(document: &str, index: usize) -> String {
-    let source = document.lines().find_map(|line| line.strip_prefix("# Source: "));
-    source.map_or_else(|| format!("document {}", index + 1), |source| source.trim().to_owned())
+    let source = document.lines().find_map(source_of);
+    source.map_or_else(|| format!("document {}", index + 1), str::to_owned)
+}
+
+/// The place of what follows this part of a stream.
+fn place_before(text: &str) -> String {
+    text.lines().rev().find_map(source_of).unwrap_or("the stream").to_owned()
+}
+
+fn source_of(line: &str) -> Option<&str> {
+    line.strip_prefix("# Source: ").map(str::trim)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! The builder renders charts to learn their images; the installer renders them once more with the values of the site, and
 //! refuses what would need an image that the bundle does not have.
 
+mod alike;
 pub mod documents;
 pub mod extract;
 pub mod judge;

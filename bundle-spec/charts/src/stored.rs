@@ -147,19 +147,31 @@ impl Release {
 
     /// Its objects, read.
     pub fn objects(&self) -> Result<Vec<Value>, Unreadable> {
-        documents::read_within(self.manifest(), &mut Room::of(TEXTS_LIMIT)).map(flattened)
+        documents::read_within(self.manifest(), &mut Room::of(TEXTS_LIMIT).as_it_is()).map(flattened)
+    }
+
+    /// Refuses what helm and Kubernetes have made other objects or hooks of than [`Self::objects`] and [`Self::hooks`] are.
+    pub fn check(&self) -> Result<(), Unreadable> {
+        documents::read_within(self.manifest(), &mut Room::of(TEXTS_LIMIT))?;
+        let mut room = Room::of(TEXTS_LIMIT);
+        self.hook_texts().try_for_each(|(text, _)| documents::read_within(text, &mut room).map(drop))
     }
 
     /// Its hooks, in their order.
     pub fn hooks(&self) -> Result<Vec<Hook>, Unreadable> {
-        let (mut all, mut room) = (Vec::new(), Room::of(TEXTS_LIMIT));
-        for hook in self.release["hooks"].as_array().into_iter().flatten() {
-            let text = hook["manifest"].as_str().unwrap_or_default();
+        let (mut all, mut room) = (Vec::new(), Room::of(TEXTS_LIMIT).as_it_is());
+        for (text, hook) in self.hook_texts() {
             let phase = hook["last_run"]["phase"].as_str().unwrap_or_default();
             let objects = flattened(documents::read_within(text, &mut room)?);
             all.extend(objects.into_iter().map(|object| Hook { object, phase: phase.to_owned() }));
         }
         Ok(all)
+    }
+
+    /// Each hook with its YAML.
+    fn hook_texts(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let hooks = self.release["hooks"].as_array().into_iter().flatten();
+        hooks.map(|hook| (hook["manifest"].as_str().unwrap_or_default(), hook))
     }
 
     /// Its Secret as it would be if the chart had never made some of its objects: helm then leaves them alone.
@@ -264,6 +276,20 @@ mod tests {
             (left.chart(), left.values(), left.hooks().unwrap().len()),
             ("web-1.2.3".to_owned(), all[0].read().unwrap().values(), 1)
         );
+    }
+
+    #[test]
+    fn one_that_others_read_otherwise_can_be_looked_at_and_is_told() {
+        let of = |release: &Value| revisions(&json!({"items": [secret(1, "deployed", release)]}))[0].read().unwrap();
+        assert_eq!(of(&release()).check(), Ok(()));
+        let merged = "kind: Job\nmetadata: {name: a, <<: {name: b}}\n";
+        for place in ["manifest", "hooks"] {
+            let mut other = release();
+            other[place] = if place == "hooks" { json!([{"manifest": merged}]) } else { merged.into() };
+            let other = of(&other);
+            assert!(other.objects().is_ok() && other.hooks().is_ok(), "{place}");
+            assert!(other.check().unwrap_err().problem.contains("merge key"), "{place}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ArtifactKey, Digest, Family, Manifest, Platform};
+use crate::{ArtifactKey, Digest, Family, Kind, Manifest, Platform};
 
 /// The schema this program writes and reads.
 pub const SCHEMA: &str = "kubexm.io/depot/v1";
@@ -111,10 +111,11 @@ impl DepotConfig {
             files: BTreeMap::new(),
             packages: None,
         };
+        let by_tag = by_tag(manifest);
         for artifact in manifest.artifacts.iter().filter(|artifact| is_served(&artifact.key)) {
             match artifact.manifest {
                 Some(platform_manifest) => {
-                    let (name, tag) = split_reference(&artifact.name);
+                    let (name, tag) = served_as(&artifact.name, &by_tag);
                     let repository = config.images.entry(name.to_owned()).or_default();
                     if let Some(tag) = tag {
                         repository.tags.insert(tag.to_owned(), artifact.digest);
@@ -181,9 +182,70 @@ pub fn split_reference(reference: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// The images of a bundle that are named without a digest: their tags are theirs.
+pub fn by_tag(manifest: &Manifest) -> BTreeSet<&str> {
+    let names = manifest.artifacts.iter().filter(|artifact| artifact.key.kind() == Kind::Image);
+    names.map(|artifact| artifact.name.as_str()).filter(|name| !name.contains('@')).collect()
+}
+
+/// Repository and tag by which a registry has an image. One that is named by tag and digest is pulled by the digest: where another has the
+/// tag alone ([`by_tag`]), it is that one's.
+pub fn served_as<'a>(reference: &'a str, by_tag: &BTreeSet<&str>) -> (&'a str, Option<&'a str>) {
+    let is_taken = reference.split_once('@').is_some_and(|(name, _)| by_tag.contains(name));
+    let (repository, tag) = split_reference(reference);
+    (repository, tag.filter(|_| !is_taken))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Trust;
+    use crate::manifest::{Artifact, FORMAT};
+
+    fn image(key: ArtifactKey, name: &str, content: &str) -> Artifact {
+        Artifact {
+            key,
+            version: "1".to_owned(),
+            platform: Some(Platform::LINUX_AMD64),
+            name: name.to_owned(),
+            digest: Digest::of(content),
+            manifest: Some(Digest::of(content)),
+            blobs: Vec::new(),
+            trust: Trust::OciDigest,
+            sources: None,
+        }
+    }
+
+    #[test]
+    fn a_name_with_a_digest_takes_no_tag_that_another_is_named_by() {
+        let other = format!("a.test/x:1@{}", Digest::of("other"));
+        let alone = format!("a.test/y:2@{}", Digest::of("alone"));
+        let artifacts = vec![
+            image(ArtifactKey::ChartImage(other.clone()), &other, "other"),
+            image(ArtifactKey::ExtraImage("a.test/x:1".to_owned()), "a.test/x:1", "own"),
+            image(ArtifactKey::ChartImage(alone.clone()), &alone, "alone"),
+        ];
+        let mut manifest = Manifest {
+            format: FORMAT,
+            name: "prod".to_owned(),
+            cluster: None,
+            platforms: vec![Platform::LINUX_AMD64],
+            zone: None,
+            tool: "kubexm-bundle 1".to_owned(),
+            lock: Digest::of("lock"),
+            artifacts,
+            members: Vec::new(),
+        };
+        for _ in 0..2 {
+            let tls = Tls { cert: "/c".to_owned(), key: "/k".to_owned() };
+            let images = DepotConfig::serving(&manifest, SocketAddr::from(([0, 0, 0, 0], 1)), "/s", tls).images;
+            let x = &images["a.test/x"];
+            assert_eq!(x.tags, BTreeMap::from([("1".to_owned(), Digest::of("own"))]));
+            assert!(x.manifests.contains(&Digest::of("other")), "it is served by its digest");
+            assert_eq!(images["a.test/y"].tags["2"], Digest::of("alone"));
+            manifest.artifacts.reverse();
+        }
+    }
 
     #[test]
     fn a_port_is_no_tag_and_a_digest_is_no_tag() {

@@ -66,11 +66,25 @@ impl std::fmt::Display for Reference {
 
 /// Docker Hub has three names, and short names of its `library`: host and path as nodes write them.
 pub(crate) fn hub(host: &str, path: String) -> (&str, String) {
-    match host {
-        "docker.io" | "index.docker.io" | "registry-1.docker.io" if path.contains('/') => ("docker.io", path),
-        "docker.io" | "index.docker.io" | "registry-1.docker.io" => ("docker.io", format!("library/{path}")),
-        _ => (host, path),
+    if !is_hub(host) {
+        return (host, path);
     }
+    ("docker.io", if path.contains('/') { path } else { format!("library/{path}") })
+}
+
+fn is_hub(host: &str) -> bool {
+    matches!(host, "docker.io" | "index.docker.io" | "registry-1.docker.io")
+}
+
+/// The name of an image or a repository, or an address without a scheme, with its host as hosts are compared: in lower case, without
+/// the port of https and a last dot, and Docker Hub's by one name. What blocks a host or leads it elsewhere holds for every way to
+/// write it. What follows the host is as it was.
+pub fn by_host(name: &str) -> String {
+    let (host, path) = name.split_at(name.find('/').unwrap_or(name.len()));
+    let host = host.to_ascii_lowercase();
+    let host = host.strip_suffix(":443").unwrap_or(&host);
+    let host = host.strip_suffix('.').unwrap_or(host);
+    format!("{}{path}", if is_hub(host) { "docker.io" } else { host })
 }
 
 /// Whether it is the name of a tag: one that is none (`../x`) could lead out of its repository.
@@ -133,6 +147,22 @@ mod tests {
         let digest = Digest::of("x");
         let both = format!("quay.io/x/y:1@{digest}");
         assert_eq!(full(&both), Some(both));
+    }
+
+    #[test]
+    fn a_host_is_compared_however_it_is_written() {
+        for (name, plain) in [
+            ("Quay.IO/x/y:1", "quay.io/x/y:1"),
+            ("quay.io:443/x/y", "quay.io/x/y"),
+            ("quay.io.:443", "quay.io"),
+            ("quay.io:4430/X", "quay.io:4430/X"),
+            ("Index.docker.io/x", "docker.io/x"),
+            ("registry-1.docker.io:443", "docker.io"),
+            ("x.docker.io/y", "x.docker.io/y"),
+            ("", ""),
+        ] {
+            assert_eq!(by_host(name), plain, "{name}");
+        }
     }
 
     #[test]

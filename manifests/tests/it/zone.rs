@@ -115,6 +115,21 @@ fn a_rule_with_only_has_no_fallback_to_the_origin() {
 }
 
 #[test]
+fn a_rule_with_only_holds_for_every_way_to_write_its_host() {
+    let text = "name: z\nrules:\n- match: Quay.io\n  to: [mirror.lan/quay]\n  only: true\n- match: docker.io\n  to: [mirror.lan/hub]\n  only: true\n\
+                - match: charts.test\n  to: [\"https://mirror.lan/charts\"]\n  only: true\n";
+    let zone = Zone::parse(text).unwrap();
+    for name in ["quay.io/x/y:1", "QUAY.io/x/y:1", "quay.io:443/x/y:1"] {
+        assert_eq!(references(&zone, name), ["mirror.lan/quay/x/y:1"], "{name}");
+    }
+    assert_eq!(references(&zone, "registry-1.docker.io/x/y:1"), ["mirror.lan/hub/x/y:1"]);
+    for url in ["https://charts.test/a.tgz", "https://Charts.test:443/a.tgz", "https://charts.test./a.tgz"] {
+        assert_eq!(urls(&zone, url), ["https://mirror.lan/charts/a.tgz"], "{url}");
+    }
+    assert_eq!(references(&zone, "quay.io:5000/x:1"), ["quay.io:5000/x:1"]);
+}
+
+#[test]
 fn a_match_ends_where_a_part_of_the_address_ends() {
     let zone =
         Zone::parse("name: x\nrules: [{match: github.com/etcd, to: [m/etcd]}, {match: reg.io, to: [m]}]\n").unwrap();

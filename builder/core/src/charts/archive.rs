@@ -8,6 +8,7 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
+use kubexm_spec::tar_headers::LimitedHeaders;
 use serde::Deserialize;
 
 use super::ignore::Ignore;
@@ -18,6 +19,10 @@ pub const UNPACKED_LIMIT: u64 = 100 << 20;
 const FILES_LIMIT: usize = 10_000;
 /// The most bytes of `Chart.yaml`.
 const CHART_YAML_LIMIT: u64 = 1 << 20;
+/// Values of it, bytes of its texts, and values that its aliases stand for, as where it is pushed (`kubexm-install seed`).
+const NODES: usize = 50_000;
+const TEXTS: usize = 2 << 20;
+const REPLAYED: usize = 10_000;
 /// How deep folders of a chart are looked into.
 const DEPTH_LIMIT: usize = 32;
 
@@ -42,14 +47,16 @@ struct ChartYaml {
 
 /// Reads an archive to its end and returns which chart it is; the error states why it is not a chart.
 pub fn check(archive: impl Read) -> Result<Chart, String> {
-    let bounded = MultiGzDecoder::new(archive).take(UNPACKED_LIMIT + 1);
+    let (bounded, members) = LimitedHeaders::of(MultiGzDecoder::new(archive).take(UNPACKED_LIMIT + 1));
     let mut tar = tar::Archive::new(bounded);
     let unreadable = |e: io::Error| format!("it is not a gzip-compressed tar archive: {e}");
     let (mut top, mut chart, mut files) = (None, None, 0);
-    for entry in tar.entries().map_err(unreadable)? {
+    let mut entries = tar.entries().map_err(unreadable)?;
+    while let Some(entry) = members.next_of(&mut entries) {
         let mut entry = entry.map_err(unreadable)?;
         let kind = entry.header().entry_type();
         if kind.is_pax_global_extensions() {
+            pass(&mut entry).map_err(unreadable)?;
             continue;
         }
         files += 1;
@@ -62,7 +69,10 @@ pub fn check(archive: impl Read) -> Result<Chart, String> {
             return Err(format!("{path:?} is neither file nor folder"));
         }
         let parts = parts(&path)?;
-        let Some((first, rest)) = parts.split_first() else { continue };
+        let Some((first, rest)) = parts.split_first() else {
+            pass(&mut entry).map_err(unreadable)?;
+            continue;
+        };
         if *top.get_or_insert_with(|| (*first).to_owned()) != **first {
             return Err(format!("{path:?} lies outside its one folder"));
         }
@@ -72,11 +82,17 @@ pub fn check(archive: impl Read) -> Result<Chart, String> {
             }
             chart = Some(read_chart_yaml(&mut entry)?);
         }
+        pass(&mut entry).map_err(unreadable)?;
     }
-    if tar.into_inner().limit() == 0 {
+    if tar.into_inner().into_inner().limit() == 0 {
         return Err(format!("it has more than {UNPACKED_LIMIT} bytes unpacked"));
     }
     chart.ok_or_else(|| "it has no Chart.yaml in its one folder".to_owned())
+}
+
+/// Reads the rest of a file, which counts as headers of the next one otherwise.
+fn pass(entry: &mut impl Read) -> io::Result<()> {
+    io::copy(entry, &mut io::sink()).map(drop)
 }
 
 /// The parts of a name that stays where it is unpacked.
@@ -97,7 +113,7 @@ fn read_chart_yaml(from: impl Read) -> Result<Chart, String> {
     if text.len() as u64 > CHART_YAML_LIMIT {
         return Err(wrong(format!("it has more than {CHART_YAML_LIMIT} bytes")));
     }
-    let reported: ChartYaml = serde_saphyr::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+    let reported: ChartYaml = of_yaml(&text).map_err(wrong)?;
     if reported.name.is_empty() || reported.version.is_empty() {
         return Err("its Chart.yaml has no name or no version".to_owned());
     }
@@ -105,6 +121,23 @@ fn read_chart_yaml(from: impl Read) -> Result<Chart, String> {
         return Err(format!("{} is a library chart, which cannot be installed", reported.name));
     }
     Ok(Chart { name: reported.name, version: reported.version })
+}
+
+/// Within limits: what aliases repeat counts each time.
+fn of_yaml(text: &str) -> Result<ChartYaml, String> {
+    let budget = serde_saphyr::budget! {
+        max_nodes: NODES,
+        max_events: 4 * NODES,
+        max_documents: 2,
+        max_total_scalar_bytes: TEXTS,
+    };
+    let options = serde_saphyr::options! {
+        budget: budget,
+        with_snippet: false,
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: REPLAYED },
+    };
+    serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())
 }
 
 fn read_bounded(path: &Path) -> io::Result<String> {
@@ -261,6 +294,30 @@ mod tests {
         let bytes = tar.into_inner().unwrap().finish().unwrap();
         assert!(bytes.len() < 2 << 20);
         assert!(check(bytes.as_slice()).is_err());
+    }
+
+    #[test]
+    fn a_name_and_a_chart_yaml_that_no_chart_has_are_refused_before_they_are_in_memory() {
+        let mut tar = tar::Builder::new(GzBuilder::new().write(Vec::new(), Compression::fast()));
+        for (name, text) in [("web/Chart.yaml".to_owned(), CHART), (format!("web/{}", "x/".repeat(1 << 20)), "a")] {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, name, text.as_bytes()).unwrap();
+        }
+        let error = check(tar.into_inner().unwrap().finish().unwrap().as_slice()).unwrap_err();
+        assert!(error.contains("the headers of a member have more than"), "{error}");
+        let many = format!("{CHART}keywords: [{}]\n", "0, ".repeat(60_000));
+        let error = of(&[("web/Chart.yaml", tar::EntryType::Regular, many.as_bytes())]).unwrap_err();
+        assert!(error.starts_with("its Chart.yaml cannot be read"), "{error}");
+    }
+
+    #[test]
+    fn a_large_file_counts_as_no_header() {
+        let (file, large) = (tar::EntryType::Regular, vec![0_u8; 3 << 20]);
+        let global = tar::EntryType::XGlobalHeader;
+        let chart = of(&[("pax", global, &large), ("web/a", file, &large), ("web/Chart.yaml", file, CHART.as_bytes())]);
+        assert_eq!(chart.unwrap().name, "web");
     }
 
     #[test]

@@ -3,13 +3,17 @@
 use std::fmt;
 
 use kubexm_spec::Digest;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 
 /// Values of an index that are looked at; the largest public one has some three million.
 const NODES_LIMIT: usize = 20_000_000;
 /// How many versions an error names.
 const NEAREST: usize = 5;
+/// The most versions of one chart; those of the largest have some thousand.
+const VERSIONS_LIMIT: usize = 10_000;
+/// The most addresses that are kept of a version; it has one.
+const URLS_KEPT: usize = 16;
 
 /// One version of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,8 +88,64 @@ struct Version {
     version: String,
     #[serde(default)]
     digest: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "urls")]
     urls: Vec<String>,
+}
+
+/// The first few; the rest goes by.
+fn urls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    deserializer.deserialize_seq(Urls)
+}
+
+struct Urls;
+
+impl<'de> Visitor<'de> for Urls {
+    type Value = Vec<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of addresses")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<String>, A::Error> {
+        let mut urls = Vec::new();
+        while let Some(url) = seq.next_element::<String>()? {
+            if urls.len() < URLS_KEPT {
+                urls.push(url);
+            }
+        }
+        Ok(urls)
+    }
+}
+
+/// All of one chart; what has no version is none.
+#[derive(Default)]
+struct Versions(Vec<Version>);
+
+impl<'de> Deserialize<'de> for Versions {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Self::default())
+    }
+}
+
+impl<'de> Visitor<'de> for Versions {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of versions")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Self, A::Error> {
+        while let Some(version) = seq.next_element::<Version>()? {
+            if version.version.is_empty() {
+                continue;
+            }
+            if self.0.len() >= VERSIONS_LIMIT {
+                return Err(de::Error::custom(format!("it has more than {VERSIONS_LIMIT} versions of the chart")));
+            }
+            self.0.push(version);
+        }
+        Ok(self)
+    }
 }
 
 /// Reads `{entries: {CHART: […]}}` and forgets the rest while it goes by.
@@ -135,7 +195,7 @@ impl<'de> Visitor<'de> for Entries<'_> {
         let mut index = Index::default();
         while let Some(key) = map.next_key::<String>()? {
             if key == self.chart {
-                index.versions = map.next_value()?;
+                index.versions = map.next_value::<Versions>()?.0;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -173,6 +233,19 @@ mod tests {
         assert!(known.contains(&"1.2.4".to_owned()), "{known:?}");
         assert_eq!(find(INDEX.as_bytes(), "absent", "1").unwrap(), Answer::Lacks(Vec::new()));
         assert_eq!(find(b"entries: {}\n", "web", "1").unwrap(), Answer::Lacks(Vec::new()));
+    }
+
+    #[test]
+    fn of_a_chart_so_many_versions_and_addresses_are_kept_as_there_can_be() {
+        let of = |count: usize| format!("entries:\n  web: [{}]\n", "{version: 1.2.3}, ".repeat(count));
+        assert_eq!(versions(of(10_000).as_bytes(), "web").unwrap().len(), 10_000);
+        assert!(versions(of(10_001).as_bytes(), "web").unwrap_err().contains("more than 10000 versions"));
+        assert!(find(of(10_001).as_bytes(), "other", "1.2.3").is_ok());
+        let empty =
+            format!("entries:\n  web: [{} {{version: 1.2.4, urls: [{}]}}]\n", "{}, ".repeat(20_000), "x, ".repeat(100));
+        assert_eq!(versions(empty.as_bytes(), "web").unwrap(), ["1.2.4"]);
+        let Answer::Has(entry) = find(empty.as_bytes(), "web", "1.2.4").unwrap() else { panic!() };
+        assert_eq!(entry.urls.len(), URLS_KEPT);
     }
 
     #[test]

@@ -111,6 +111,7 @@ impl Rpm {
         let strange = |text: &str| text.is_empty() || text.contains(['/', '\t', '\n', '\0']);
         let (version, arch) = (self.version(), self.arch());
         if strange(&name) || strange(&version) || strange(&arch) {
+            let [name, version, arch] = [&*name, &version, &arch].map(begin);
             return Err(malformed(format!("it calls itself {name:?} {version:?} {arch:?}")));
         }
         let mut provides = self.dependencies(tag::PROVIDES)?;
@@ -208,7 +209,7 @@ impl Rpm {
         let (mut files, mut left) = (Vec::new(), PATHS);
         for (place, name) in names.iter().enumerate() {
             let folder = places.get(place).and_then(|folder| folders.get(usize::try_from(*folder).ok()?));
-            let folder = folder.ok_or_else(|| malformed(format!("file {name:?} is in no folder")))?;
+            let folder = folder.ok_or_else(|| malformed(format!("file {:?} is in no folder", begin(name))))?;
             let length = folder.len() + name.len();
             left = left.checked_sub(length).filter(|_| length <= LONGEST_PATH).ok_or_else(|| {
                 malformed(format!("its paths have more than {LONGEST_PATH} bytes, or {} MiB together", PATHS >> 20))
@@ -217,6 +218,11 @@ impl Rpm {
         }
         Ok(files)
     }
+}
+
+/// As much of a text as an error shows: a header has texts of megabytes.
+fn begin(text: &str) -> &str {
+    &text[..text.floor_char_boundary(80)]
 }
 
 /// A file of a package.
@@ -288,6 +294,35 @@ mod tests {
         assert_eq!(relations.obsoletes[0].version, Some((Comparison::Less, "3".into())));
         assert_eq!(rpm.payload(), Some(Digest::of(&ALPHA[6325..])));
         assert!(rpm.signatures.is_empty());
+    }
+
+    /// A header of these texts.
+    fn package_of(texts: &[(u32, &str)]) -> Rpm {
+        let words = |words: [u32; 4]| words.into_iter().flat_map(u32::to_be_bytes);
+        let (mut index, mut data) = (Vec::new(), Vec::new());
+        for (tag, text) in texts {
+            index.extend(words([*tag, 8, u32::try_from(data.len()).unwrap(), 1]));
+            data.extend(text.bytes().chain([0]));
+        }
+        let (entries, at) = (u32::try_from(texts.len()).unwrap() + 1, u32::try_from(data.len()).unwrap());
+        let mut bytes: Vec<u8> = words([0x8ead_e801, 0, entries, at + 16]).collect();
+        bytes.extend(words([tag::REGION, 7, at, 16]));
+        bytes.extend(index.into_iter().chain(data));
+        bytes.extend(words([tag::REGION, 7, (16 * entries).wrapping_neg(), 16]));
+        let main = Header::read(&mut bytes.as_slice(), MAIN).unwrap();
+        Rpm { signatures: Vec::new(), main, range: (0, 0) }
+    }
+
+    #[test]
+    fn an_error_shows_the_begin_of_a_name_and_not_all_of_it() {
+        let long: &str = &"ä/".repeat(1 << 20);
+        for (texts, said) in [
+            (&[(tag::NAME, long), (tag::VERSION, long), (tag::RELEASE, "1")][..], "it calls itself"),
+            (&[(tag::NAME, "a"), (tag::VERSION, "1"), (tag::RELEASE, "1"), (tag::BASENAMES, long)], "is in no folder"),
+        ] {
+            let error = package_of(texts).package(RepoId(0), "a.rpm", 1, Digest::of("a")).unwrap_err().to_string();
+            assert!(error.contains(said) && error.len() < 500, "{} bytes: {}", error.len(), begin(&error));
+        }
     }
 
     #[test]

@@ -210,7 +210,7 @@ impl Entry {
         }
         let name = &self.name;
         if name.is_empty() || name.contains(['/', '\t', '\n']) {
-            return Err(format!("a package has the name {name:?}"));
+            return Err(format!("a package has the name {:?}", &name[..name.floor_char_boundary(80)]));
         }
         if name.len() > PACKAGE || self.version.len() > PACKAGE {
             let begin = &name[..name.floor_char_boundary(80)];

@@ -47,8 +47,20 @@ struct List {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Listed {
     digest: String,
+    #[serde(default)]
+    artifact_type: Option<String>,
+}
+
+impl Listed {
+    /// Whether it says that it is a signature, as cosign calls them.
+    fn is_signature(&self) -> bool {
+        let kind = self.artifact_type.as_deref().unwrap_or_default();
+        kind.starts_with("application/vnd.dev.sigstore.bundle")
+            || kind == "application/vnd.dev.cosign.artifact.sig.v1+json"
+    }
 }
 
 impl Attached {
@@ -160,8 +172,7 @@ async fn of_subject(repository: &Repository, subject: &Digest) -> Result<Vec<Att
             repository.manifest(&referrers_tag(subject)).await?.into_iter().map(|raw| raw.bytes).collect()
         }
     };
-    let listed: Vec<Digest> = pages.iter().flat_map(|page| listed(page)).take(MOST).collect();
-    for digest in listed {
+    for digest in listed(pages.iter().map(Vec::as_slice)) {
         let raw = repository.manifest(&digest.to_string()).await?;
         let one = raw.and_then(|raw| read(*subject, None, raw.bytes));
         found.extend(one.map(|one| (digest, one)));
@@ -175,11 +186,22 @@ async fn of_subject(repository: &Repository, subject: &Digest) -> Result<Vec<Att
     Ok(found.into_values().collect())
 }
 
-/// What a page of a list of referrers names.
-pub(super) fn listed(page: &[u8]) -> Vec<Digest> {
-    let list = serde_json::from_slice::<List>(page).ok();
-    let entries = list.into_iter().flat_map(|list| list.manifests);
-    entries.filter_map(|entry| entry.digest.parse().ok()).take(MOST).collect()
+/// What the pages of a list of referrers name: the first so many, signatures before all else.
+pub(super) fn listed<'p>(pages: impl IntoIterator<Item = &'p [u8]>) -> Vec<Digest> {
+    let (mut all, mut others) = (Vec::new(), Vec::new());
+    for page in pages {
+        let list = serde_json::from_slice::<List>(page).ok();
+        for entry in list.into_iter().flat_map(|list| list.manifests) {
+            let Ok(digest) = entry.digest.parse::<Digest>() else { continue };
+            let kind = if entry.is_signature() { &mut all } else { &mut others };
+            if kind.len() < MOST {
+                kind.push(digest);
+            }
+        }
+    }
+    all.append(&mut others);
+    all.truncate(MOST);
+    all
 }
 
 /// None of what is no manifest with layers (an index of referrers, say), which cannot be carried as one, nor of what is far too large.
@@ -202,4 +224,27 @@ pub(super) fn read(subject: Digest, tag: Option<String>, bytes: Vec<u8>) -> Opti
 
 fn key(place: &str, subject: &Digest) -> String {
     format!("attached {place}@{subject}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn signatures_are_taken_before_what_else_is_listed() {
+        let page = |from: usize, kind: &Value| {
+            let entry = |at: usize| json!({"digest": Digest::of(at.to_string()), "artifactType": kind});
+            json!({"manifests": (from..from + 70).map(entry).collect::<Vec<_>>()}).to_string().into_bytes()
+        };
+        let digests = |range: std::ops::Range<usize>| range.map(|at| Digest::of(at.to_string())).collect::<Vec<_>>();
+        let sbom = page(0, &json!("application/spdx+json"));
+        let one =
+            json!({"digest": Digest::of("1000"), "artifactType": "application/vnd.dev.sigstore.bundle.v0.3+json"});
+        let signed = json!({"manifests": [{"digest": Digest::of("999")}, one]}).to_string().into_bytes();
+        let found = listed([&*sbom, &signed]);
+        assert_eq!(found, [&digests(1000..1001)[..], &digests(0..63)].concat());
+        assert_eq!(listed([&*page(0, &Value::Null), b"no list"]), digests(0..64));
+    }
 }

@@ -11,7 +11,7 @@ pub fn registry(bytes: &[u8]) {
     for arch in [Arch::Amd64, Arch::Arm64] {
         let _ = image::check_config(bytes, Platform { arch });
     }
-    let _ = attached::listed(bytes);
+    let _ = attached::listed([bytes]);
     let _ = attached::read(Digest::of(b"subject"), None, bytes.to_vec());
     let _ = login::token(bytes);
     if let Some(message) = endpoint::message(bytes) {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kubexm_spec::reference::by_host;
 use serde::Deserialize;
 
 use super::ImageCandidate;
@@ -142,7 +143,9 @@ impl RegistriesConf {
     ) -> Result<Vec<ImageCandidate>, TransportError> {
         let name = format!("{}/{}", candidate.registry, candidate.repository);
         let found = self.entries.iter().filter(|(prefix, _)| matched(prefix, &name).is_some());
-        let Some((prefix, entry)) = found.max_by_key(|(prefix, _)| prefix.len()) else {
+        // Of two that write one host in two ways, the one that writes it as it is asked.
+        let fit = |prefix: &str| (by_host(prefix).len(), name.starts_with(prefix));
+        let Some((prefix, entry)) = found.max_by_key(|(prefix, _)| fit(prefix)) else {
             return Ok(vec![candidate.clone()]);
         };
         if entry.blocked {
@@ -178,15 +181,20 @@ impl RegistriesConf {
     }
 }
 
-/// How much of a name a prefix stands for; none when it does not fit. `*.example.com` stands for a host below it.
+/// How much of a name a prefix stands for, however both write the host; none when it does not fit. `*.example.com` stands for a host
+/// below it.
 fn matched(prefix: &str, name: &str) -> Option<usize> {
     if let Some(domain) = prefix.strip_prefix("*.") {
         let host = name.split('/').next().unwrap_or_default();
-        let below = host.strip_suffix(domain).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'));
-        return below.then_some(host.len());
+        let (domain, plain) = (domain.to_ascii_lowercase(), host.to_ascii_lowercase());
+        let is_below =
+            |host: &str| host.strip_suffix(&domain).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'));
+        return (is_below(&plain) || plain.strip_suffix(":443").is_some_and(is_below)).then_some(host.len());
     }
-    let rest = name.strip_prefix(prefix)?;
-    (rest.is_empty() || rest.starts_with('/')).then_some(prefix.len())
+    let (prefix, plain) = (by_host(prefix), by_host(name));
+    let rest = plain.strip_prefix(&prefix)?;
+    // Both names end with it: what differs is the host.
+    (rest.is_empty() || rest.starts_with('/')).then_some(name.len() - rest.len())
 }
 
 fn wrong(path: &Path, problem: String) -> TransportError {
@@ -288,6 +296,27 @@ location = "k8s.lan"
     fn what_is_blocked_is_refused_with_the_file_that_says_so() {
         let error = conf(TEXT).candidates(&ImageCandidate::new("docker.io", "secret/app"), false).unwrap_err();
         assert!(error.to_string().contains("blocked in /etc/containers/registries.conf"), "{error}");
+    }
+
+    #[test]
+    fn a_host_is_blocked_in_every_way_to_write_it() {
+        let conf = conf(
+            "[[registry]]\nprefix = \"quay.io\"\nblocked = true\n[[registry]]\nprefix = \"docker.io\"\nblocked = true\n\
+             [[registry]]\nprefix = \"*.corp.test\"\nblocked = true\n[[registry]]\nprefix = \"A.test:443/x\"\nlocation = \"b.test\"",
+        );
+        for (host, repository) in [
+            ("Quay.io", "x/y"),
+            ("quay.io:443", "x/y"),
+            ("registry-1.docker.io", "library/x"),
+            ("INDEX.docker.io", "x"),
+            ("A.Corp.Test", "x"),
+            ("a.corp.test:443", "x"),
+        ] {
+            let asked = conf.candidates(&ImageCandidate::new(host, repository), false);
+            assert!(asked.is_err(), "{host}: {asked:?}");
+        }
+        assert_eq!(asked(&conf, "quay.io:5000/x/y", false), ["https://quay.io:5000/x/y"]);
+        assert_eq!(asked(&conf, "a.TEST/x/y", false), ["https://b.test/y"]);
     }
 
     #[test]

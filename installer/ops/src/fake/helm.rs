@@ -1,8 +1,9 @@
 //! `helm`: every chart renders to the same objects, as its values say. `image` makes a Deployment of it, `claim: true` a
 //! PersistentVolumeClaim, `hook` a Job that fails if it is `fails`; all values are in a ConfigMap, which the chart changes by itself with
-//! `moves: true`. `custom: true` makes an object of a kind that helm does not know, and `sneaks` an image that only an install has.
+//! `moves: true`. `custom: true` makes an object of a kind that helm does not know, and `sneaks` an image that only an install has;
+//! with `sneaks: merged` it has it for helm alone.
 
-use kubexm_charts::documents;
+use kubexm_charts::documents::{self, Room};
 use kubexm_charts::stored::{Release, Revision, encode, revisions};
 use serde_json::{Map, Value, json};
 
@@ -108,7 +109,11 @@ fn upgrade(state: &mut State, target: &Target<'_>, values: &Map<String, Value>) 
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": pod}}),
         );
     }
-    let manifest: String = objects.iter().map(|object| format!("---\n{object}\n")).collect();
+    let mut manifest: String = objects.iter().map(|object| format!("---\n{object}\n")).collect();
+    if values.get("sneaks") == Some(&json!("merged")) {
+        manifest
+            .push_str("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: sneaky}, data: {a: x, <<: {a: y}}}\n");
+    }
     let release = json!({
         "name": target.name,
         "chart": {"metadata": {"name": target.name, "version": "1.0.0"}},
@@ -172,7 +177,8 @@ fn add(state: &mut State, target: &Target<'_>, release: &Value, status: &str, la
         "metadata": {"name": format!("sh.helm.release.v1.{}.v{number}", target.name), "labels": labels},
         "data": {"release": encode(release).unwrap_or_default()},
     });
-    let objects = documents::read(release["manifest"].as_str().unwrap_or_default()).unwrap_or_default();
+    let manifest = release["manifest"].as_str().unwrap_or_default();
+    let objects = documents::read_within(manifest, &mut Room::default().as_it_is()).unwrap_or_default();
     state.cluster.objects.extend(objects.iter().map(of_json));
     for (key, document) in kept.into_iter().filter(|_| !history.is_empty()) {
         state.cluster.objects.entry(key).and_modify(|live| *live = document);

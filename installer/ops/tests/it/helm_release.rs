@@ -323,6 +323,18 @@ fn an_image_that_only_the_install_renders_is_refused_and_the_revision_before_is_
 }
 
 #[test]
+fn what_helm_has_installed_and_reads_otherwise_does_not_stay() {
+    let mut host = cluster();
+    let good = release(&mut host, json!({"replicas": 1}));
+    converge(&host, &good);
+    let before = objects(&host);
+    let bad = release(&mut host, json!({"replicas": 1, "sneaks": "merged"}));
+    let error = refused(&host, &bad);
+    assert!(error.contains("merge key") && error.contains("revision 1 was restored"), "{error}");
+    assert_eq!(objects(&host), before);
+}
+
+#[test]
 fn an_aggregated_api_that_is_down_hinders_neither_an_install_nor_its_undo() {
     let mut host = cluster();
     host.put("/run/kubexm-double/incomplete-apis", "true");

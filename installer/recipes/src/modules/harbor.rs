@@ -10,7 +10,7 @@ use kubexm_plan::op::{
 };
 use kubexm_plan::{Probe, SlotProvider, Step, Undo, runtime};
 use kubexm_spec::cluster::{HARBOR_ADMIN, HARBOR_DATABASE, Harbor, RegistryKind, RuntimeKind, overlap};
-use kubexm_spec::depot::{Repository, split_reference};
+use kubexm_spec::depot::{Repository, by_tag, served_as};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{Kind, Program, names};
 use minijinja::context;
@@ -244,10 +244,11 @@ fn images(cx: &PlanContext<'_>) -> Result<BTreeMap<String, HarborImage>, RecipeE
     let several = cx.manifest.platforms.len() > 1;
     let mut by_digest = Vec::new();
     let mut images = BTreeMap::new();
+    let by_tag = by_tag(cx.manifest);
     for artifact in cx.manifest.artifacts.iter().filter(|artifact| artifact.key.kind() == Kind::Image) {
         let Artifact { name, digest, manifest, blobs, .. } = artifact;
         let manifest = manifest.unwrap_or(*digest);
-        let (path, tag) = split_reference(name);
+        let (path, tag) = served_as(name, &by_tag);
         if name.contains('@') && manifest != *digest {
             by_digest.push(name.clone());
         }

@@ -26,7 +26,7 @@ pub(super) fn checked(
     let (kubernetes, mut apis) = (server_version(machine)?, apis::names(machine)?);
     for _ in 0..ROUNDS {
         let output = machine.run(&helm::template(machine, op, &input.values, upgrade, (&kubernetes, &apis)))?;
-        let documents = documents::read(&output.stdout()).map_err(|error| unreadable(op, &error))?;
+        let documents = documents::read(&output.stdout()).map_err(|error| OpError::other(unreadable(op, &error)))?;
         if let Some(text) = outside_of_bundle(op, input, &documents) {
             return Err(OpError::other(format!("release {}/{} was not installed: {text}", op.namespace, op.name)));
         }
@@ -48,14 +48,17 @@ pub(super) fn refused(machine: &Machine, op: &HelmRelease, input: &ReleaseInput)
     let history = look::history(machine, op)?;
     let Some(last) = history.last() else { return Ok(None) };
     let release = look::read(last)?;
+    if let Err(error) = release.check() {
+        return Ok(Some(unreadable(op, &error)));
+    }
     let mut objects = look::objects(&release)?;
-    let hooks = release.hooks().map_err(|error| unreadable(op, &error))?;
+    let hooks = release.hooks().map_err(|error| OpError::other(unreadable(op, &error)))?;
     objects.extend(hooks.into_iter().map(|hook| hook.object));
     Ok(outside_of_bundle(op, input, &objects))
 }
 
-fn unreadable(op: &HelmRelease, error: &Unreadable) -> OpError {
-    OpError::other(format!("what helm renders of {} cannot be read: {}: {}", op.name, error.place, error.problem))
+fn unreadable(op: &HelmRelease, error: &Unreadable) -> String {
+    format!("what helm renders of {} cannot be read: {}: {}", op.name, error.place, error.problem)
 }
 
 fn outside_of_bundle(op: &HelmRelease, input: &ReleaseInput, objects: &[Value]) -> Option<String> {
