@@ -9,6 +9,7 @@ use kubexm_charts::stored::Revision;
 use kubexm_spec::counted;
 use serde::Deserialize;
 
+use crate::kube::pages;
 use crate::{Machine, OpError, kube};
 
 /// Secrets of one page: as JSON each has some 4 MiB at most, and an answer 64.
@@ -58,21 +59,6 @@ impl Last {
     }
 }
 
-/// A page of Secrets. Of the rest nothing is taken into memory.
-#[derive(Deserialize)]
-struct Page {
-    #[serde(default)]
-    metadata: Place,
-    items: Vec<Secret>,
-}
-
-#[derive(Default, Deserialize)]
-struct Place {
-    /// Where the next one begins; none or empty if there is none.
-    #[serde(default, rename = "continue")]
-    next: Option<String>,
-}
-
 #[derive(Deserialize)]
 struct Secret {
     metadata: Metadata,
@@ -106,24 +92,16 @@ pub(crate) fn list(machine: &Machine) -> Result<Listed, OpError> {
     let mut last: BTreeMap<(String, String), Last> = BTreeMap::new();
     let mut whole = true;
     for selector in SELECTORS {
-        let first = format!("/api/v1/secrets?labelSelector={selector}&limit={PAGE}");
-        let mut next = Some(first.clone());
-        while let Some(path) = next.take() {
-            if Instant::now() >= until {
-                whole = false;
-                break;
-            }
-            let page: Page = serde_json::from_str(&kube::raw_text(machine, &path)?)
-                .map_err(|error| OpError::other(format!("{path}: the API server did not answer a list: {error}")))?;
-            for found in page.items.into_iter().filter_map(of_secret) {
+        let path = format!("/api/v1/secrets?labelSelector={selector}");
+        whole &= pages::read(machine, &path, PAGE, |page: Vec<Secret>| {
+            for found in page.into_iter().filter_map(of_secret) {
                 let key = (found.namespace.clone(), found.name.clone());
                 if last.get(&key).is_none_or(|known| known.number <= found.number) {
                     last.insert(key, found);
                 }
             }
-            let token = page.metadata.next.filter(|token| !token.is_empty());
-            next = token.map(|token| format!("{first}&continue={}", token.replace('=', "%3D")));
-        }
+            Instant::now() < until
+        })?;
     }
     Ok(Listed { releases: last.into_values().collect(), whole })
 }
