@@ -203,7 +203,7 @@ impl Session<'_> {
             .ok_or_else(|| BackupError::CannotMake(format!("{host} is not connected any more")))?;
         let created = self.unix_time();
         let time: String = rfc3339(created).chars().filter(|c| !"-:".contains(*c)).collect();
-        let name = format!("{}-{time}", cluster.name);
+        let name = place.new_name(&cluster.name, &time)?;
         let new = place.begin(self, &name).await?;
         let key = BackupKey::generate();
         events::phase(self.events, "snapshot");
