@@ -53,15 +53,20 @@ pub struct Hook {
 }
 
 /// The revisions in a list of Secrets, the oldest first.
-pub fn revisions(list: &Value) -> Vec<Revision> {
-    let items = list["items"].as_array().into_iter().flatten();
-    let mut all: Vec<Revision> = items.map(|secret| Revision { secret: secret.clone() }).collect();
+pub fn revisions(mut list: Value) -> Vec<Revision> {
+    let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) else { return Vec::new() };
+    let mut all: Vec<Revision> = items.into_iter().map(Revision::of).collect();
     all.retain(|revision| revision.number() > 0);
     all.sort_by_key(Revision::number);
     all
 }
 
 impl Revision {
+    /// Of its Secret.
+    pub const fn of(secret: Value) -> Self {
+        Self { secret }
+    }
+
     /// From 1; 0 for what is no revision.
     pub fn number(&self) -> u32 {
         self.label("version").parse().unwrap_or(0)
@@ -255,7 +260,7 @@ mod tests {
     #[test]
     fn revisions_are_read_in_the_order_of_their_numbers() {
         let list = json!({"items": [secret(10, "deployed", &release()), secret(9, "superseded", &json!({})), {"metadata": {"name": "other"}}]});
-        let all = revisions(&list);
+        let all = revisions(list);
         assert_eq!(all.iter().map(Revision::number).collect::<Vec<_>>(), [9, 10]);
         assert_eq!((all[1].status(), all[1].label("kubexm.io/chart"), all[1].annotation("a")), ("deployed", "abc", ""));
         let read = all[1].read().unwrap();
@@ -268,9 +273,9 @@ mod tests {
 
     #[test]
     fn a_release_without_some_of_its_objects_is_the_same_in_everything_else() {
-        let all = revisions(&json!({"items": [secret(1, "deployed", &release())]}));
+        let all = revisions(json!({"items": [secret(1, "deployed", &release())]}));
         let secret = all[0].read().unwrap().without(Identity::is_kept).unwrap();
-        let left = revisions(&json!({"items": [secret]}))[0].read().unwrap();
+        let left = revisions(json!({"items": [secret]}))[0].read().unwrap();
         assert_eq!(left.objects().unwrap(), [json!({"kind": "ConfigMap", "metadata": {"name": "a"}})]);
         assert_eq!(
             (left.chart(), left.values(), left.hooks().unwrap().len()),
@@ -296,14 +301,14 @@ mod tests {
     fn what_is_no_release_is_named_and_a_bomb_is_not_unpacked() {
         let mut bad = secret(1, "deployed", &release());
         bad["data"]["release"] = "bm8gcmVsZWFzZQ==".into();
-        let error = revisions(&json!({"items": [bad]}))[0].read().unwrap_err();
+        let error = revisions(json!({"items": [bad]}))[0].read().unwrap_err();
         assert!(error.to_string().starts_with("sh.helm.release.v1.web.v1"), "{error}");
         let zeros = Value::String(" ".repeat(usize::try_from(LIMIT).unwrap() + 1));
-        let error = revisions(&json!({"items": [secret(1, "deployed", &zeros)]}))[0].read().unwrap_err();
+        let error = revisions(json!({"items": [secret(1, "deployed", &zeros)]}))[0].read().unwrap_err();
         assert!(error.problem.contains("more than"), "{error}");
         // 6 bytes of text each, and 650 of memory.
         let maps = json!({"name": "x", "chart": vec![json!({"": 0}); 200_000]});
-        let error = revisions(&json!({"items": [secret(1, "deployed", &maps)]}))[0].read().unwrap_err();
+        let error = revisions(json!({"items": [secret(1, "deployed", &maps)]}))[0].read().unwrap_err();
         assert!(error.problem.contains("128 MiB of memory"), "{error}");
     }
 

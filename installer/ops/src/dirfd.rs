@@ -10,11 +10,12 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, FileTimes};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid};
 
@@ -141,6 +142,13 @@ impl DirFd {
     /// Mode and owner of the folder itself.
     pub(crate) fn set_access(&self, mode: u32, owner: Option<(u32, u32)>) -> Result<(), OpError> {
         set_access(&self.fd, mode, owner, &self.path)
+    }
+
+    /// When it was changed the last time.
+    pub(crate) fn set_modified(&self, modified: SystemTime) -> Result<(), OpError> {
+        let times = FileTimes::new().set_modified(modified);
+        let set = self.fd.try_clone().and_then(|fd| File::from(fd).set_times(times));
+        set.map_err(OpError::path("set the time of", &self.path))
     }
 
     /// Syncs the folder, so that changes of its entries survive a crash.

@@ -61,7 +61,7 @@ pub fn collect(machine: &Machine) -> Vec<(String, String)> {
 }
 
 fn run(machine: &Machine, program: &Program, name: &str, found: &mut Vec<(String, String)>) {
-    if let Ok(output) = machine.try_run(program) {
+    if let Ok(output) = machine.try_run(&program.clone().may_be_cut_off()) {
         let text = output.stdout();
         if !text.trim().is_empty() {
             found.push((name.to_owned(), text));

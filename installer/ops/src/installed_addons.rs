@@ -1,23 +1,21 @@
 //! What is installed in the cluster beyond its own: releases of helm, whoever made them, and what add-ons of YAML have applied.
 //! Read-only.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use kubexm_charts::stored::{self, Revision};
+use kubexm_charts::stored::Revision;
 use kubexm_plan::addons::{AddonsAsk, InstalledAddon, InstalledAddons, InstalledKind, masked, secrets_of};
 use kubexm_plan::op::{HelmRelease, Manifests};
 use kubexm_spec::Digest;
 use serde_json::Value;
 
+use crate::installed_releases::{self, Count, Last, Listed};
 use crate::kube::apis;
 use crate::ops::{helm_release, manifests};
 use crate::{Machine, OpError, kube, paths};
 
-/// Releases of all namespaces, without revisions that others have taken the place of.
-const RELEASES: &str = "/api/v1/secrets?labelSelector=owner%3Dhelm%2Cstatus%21%3Dsuperseded";
-
-/// How long objects are compared, of all add-ons together: whoever may make Secrets in any namespace can have one looked at as a release.
+/// How long releases are read and objects compared, of all add-ons together: whoever may make Secrets in any namespace can have one looked
+/// at as a release.
 const COMPARING: Duration = Duration::from_secs(100);
 /// What is answered of objects, of all add-ons together, in bytes of JSON.
 const MOST_OF_OBJECTS: usize = 24 << 20;
@@ -42,11 +40,14 @@ impl Left {
         drifted: impl FnOnce() -> Result<Vec<String>, OpError>,
     ) -> (Option<Vec<String>>, Option<String>) {
         if Instant::now() >= self.until {
-            let why = format!("comparing the add-ons before it took {} s", COMPARING.as_secs());
-            return (None, Some(why));
+            return (None, Some(took_too_long()));
         }
         compared(drifted())
     }
+}
+
+fn took_too_long() -> String {
+    format!("comparing the add-ons before it took {} s", COMPARING.as_secs())
 }
 
 const TOO_LARGE: &str = "its objects are more than one answer may have";
@@ -64,9 +65,15 @@ pub fn look(machine: &Machine, ask: &AddonsAsk) -> Result<InstalledAddons, OpErr
     let apis = if ask.apis { apis::names(machine)? } else { Vec::new() };
     let mut left = Left { until: Instant::now() + COMPARING, objects: MOST_OF_OBJECTS };
     let mut addons = Vec::new();
-    for last in releases(machine)? {
-        addons.push(release(machine, &last, ask, &mut left).unwrap_or_else(|error| unreadable(&last, &error)));
+    let Listed { releases, whole } = installed_releases::list(machine)?;
+    let mut count = Count::default();
+    for last in releases.iter().filter(|last| count.has_room(last)) {
+        addons.push(match last.ours {
+            true => ours(machine, last, ask, &mut left).unwrap_or_else(|error| unreadable(last, &error)),
+            false => of_others(last, ask),
+        });
     }
+    let not_listed = count.not_listed(whole);
     let records = kube::raw(machine, manifests::inventory::RECORDS)?.unwrap_or_default();
     for record in records["items"].as_array().into_iter().flatten() {
         addons.extend(
@@ -76,30 +83,34 @@ pub fn look(machine: &Machine, ask: &AddonsAsk) -> Result<InstalledAddons, OpErr
     }
     addons
         .sort_by(|one, other| (&one.namespace, &one.name, one.kind).cmp(&(&other.namespace, &other.name, other.kind)));
-    Ok(InstalledAddons { kubernetes: kubernetes.to_owned(), apis, addons })
+    Ok(InstalledAddons { kubernetes: kubernetes.to_owned(), apis, addons, not_listed })
 }
 
-/// The last revision of each release of helm, whoever installed it.
-pub(crate) fn releases(machine: &Machine) -> Result<Vec<Revision>, OpError> {
-    Ok(last_revisions(&kube::raw(machine, RELEASES)?.unwrap_or_default()))
-}
-
-/// The last revision of each release.
-fn last_revisions(secrets: &Value) -> Vec<Revision> {
-    let mut last: BTreeMap<(String, String), Revision> = BTreeMap::new();
-    // Oldest first.
-    for revision in stored::revisions(secrets) {
-        let key = (revision.namespace().to_owned(), revision.label("name").to_owned());
-        last.insert(key, revision);
+/// A release with kubexm's label.
+fn ours(machine: &Machine, last: &Last, ask: &AddonsAsk, left: &mut Left) -> Result<InstalledAddon, OpError> {
+    if Instant::now() >= left.until {
+        return Err(OpError::other(took_too_long()));
     }
-    last.into_values().collect()
+    let read = last.revision(machine)?.ok_or_else(|| OpError::other("it is not there any more"))?;
+    release(machine, (last, &read), ask, left)
 }
 
-fn release(machine: &Machine, last: &Revision, ask: &AddonsAsk, left: &mut Left) -> Result<InstalledAddon, OpError> {
+/// What others have in theirs is nobody's business here.
+fn of_others(last: &Last, ask: &AddonsAsk) -> InstalledAddon {
+    let not_compared = ask.compare.then(|| "somebody else has installed it".to_owned());
+    InstalledAddon { not_compared, ..by_label(last) }
+}
+
+fn release(
+    machine: &Machine,
+    (listed, last): (&Last, &Revision),
+    ask: &AddonsAsk,
+    left: &mut Left,
+) -> Result<InstalledAddon, OpError> {
     let nothing = Digest::of("");
     let op = HelmRelease {
-        name: last.label("name").to_owned(),
-        namespace: last.namespace().to_owned(),
+        name: listed.name.clone(),
+        namespace: listed.namespace.clone(),
         chart: nothing,
         input: nothing,
         slots: Vec::new(),
@@ -140,19 +151,24 @@ fn release(machine: &Machine, last: &Revision, ask: &AddonsAsk, left: &mut Left)
 }
 
 /// A Secret that is labelled as a release and is none is somebody else's.
-fn unreadable(last: &Revision, error: &OpError) -> InstalledAddon {
+fn unreadable(last: &Last, error: &OpError) -> InstalledAddon {
+    InstalledAddon { status: "unreadable".to_owned(), not_compared: Some(error.full()), ..by_label(last) }
+}
+
+/// A release of somebody else, as far as its labels say.
+fn by_label(last: &Last) -> InstalledAddon {
     InstalledAddon {
-        namespace: last.namespace().to_owned(),
-        name: last.label("name").to_owned(),
+        namespace: last.namespace.clone(),
+        name: last.name.clone(),
         kind: InstalledKind::Helm,
         ours: false,
-        status: "unreadable".to_owned(),
+        status: last.status.clone(),
         chart: None,
-        revision: Some(last.number()),
+        revision: Some(last.number),
         source: None,
         values: None,
         drifted: None,
-        not_compared: Some(error.full()),
+        not_compared: None,
         objects: None,
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod apis;
 pub(crate) mod credentials;
 pub(crate) mod drained;
 pub(crate) mod objects;
+pub(crate) mod pages;
 pub(crate) mod removal;
 pub(crate) mod waiting;
 

@@ -38,6 +38,7 @@ mod fsio;
 mod harbor;
 mod image_list;
 pub mod installed_addons;
+mod installed_releases;
 mod kube;
 pub mod ledger;
 pub mod machine;

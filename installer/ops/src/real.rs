@@ -19,7 +19,8 @@ use crate::environment::{environment, find};
 use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System};
 use crate::{Machine, OpError, fsio};
 
-/// The most output of a program in bytes; the rest is dropped.
+/// The most output of a program in bytes; more is an error, but of its standard error and where [`Program::may_be_cut_off`] says so the rest
+/// is dropped.
 const OUTPUT_LIMIT: u64 = 64 << 20;
 /// How long descendants of an ended program may keep its output open.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -72,7 +73,15 @@ impl System for RealSystem {
             }
             _ => {}
         }
-        Ok(Output { code: code(status), stdout, stderr })
+        let code = code(status);
+        // What is cut off would be read as something else.
+        if code == 0 && !program.cut_off && stdout.len() as u64 >= OUTPUT_LIMIT {
+            return Err(OpError::other(format!(
+                "`{program}` printed more than {} MiB, which is more than is read of a program: what it shows has to become smaller",
+                OUTPUT_LIMIT >> 20
+            )));
+        }
+        Ok(Output { code, stdout, stderr })
     }
 
     fn run_act(&self, act: &ActContext, program: &Program) -> Result<Output, OpError> {

@@ -127,6 +127,8 @@ fn leave_what_is_adopted(step: &Step, machine: &Machine) -> Result<(), OpError> 
              is wrong, `kubexm-install adopt --roll-back RUN` undoes the adoption",
             found.cluster
         ))),
+        // It may be that of an adopted host. The stamp's own step says what to do, and a reset has looked before.
+        Err(error) if !step.ops.iter().any(|op| matches!(op, Op::Reset(_) | Op::Stamp(_))) => Err(error),
         _ => Ok(()),
     }
 }

@@ -28,6 +28,8 @@ pub struct Program {
     pub hidden: Vec<String>,
     /// After this time its whole process group is killed.
     pub timeout: Duration,
+    /// Whether the beginning of a long output is as good as all of it.
+    pub cut_off: bool,
 }
 
 impl Program {
@@ -41,6 +43,7 @@ impl Program {
             env: Vec::new(),
             hidden: Vec::new(),
             timeout: Duration::from_secs(60),
+            cut_off: false,
         }
     }
 
@@ -76,6 +79,12 @@ impl Program {
     /// Hides folders: it sees them as empty.
     pub fn hiding(mut self, folders: impl IntoIterator<Item = String>) -> Self {
         self.hidden.extend(folders);
+        self
+    }
+
+    /// Its output is for people: a long one is cut off, and is no error.
+    pub fn may_be_cut_off(mut self) -> Self {
+        self.cut_off = true;
         self
     }
 

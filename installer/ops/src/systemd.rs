@@ -178,10 +178,8 @@ pub(crate) fn start_anew(machine: &Machine, unit: &str) -> Result<(), OpError> {
 }
 
 fn with_journal(machine: &Machine, unit: &str, what: &str) -> OpError {
-    let journal = machine
-        .try_run(&Program::new("journalctl").args(["--unit", unit, "--lines", "20", "--no-pager", "--output", "cat"]))
-        .map(|output| output.stdout())
-        .unwrap_or_default();
+    let last = Program::new("journalctl").args(["--unit", unit, "--lines", "20", "--no-pager", "--output", "cat"]);
+    let journal = machine.try_run(&last.may_be_cut_off()).map(|output| output.stdout()).unwrap_or_default();
     OpError::other(format!("{unit} does not run: {what}; its journal ends with:\n{}", journal.trim_end()))
 }
 

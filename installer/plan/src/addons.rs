@@ -21,6 +21,9 @@ pub struct AddonsAsk {
     pub objects: Option<String>,
 }
 
+/// The most add-ons of an answer, several times what large clusters have.
+pub const MOST: usize = 5_000;
+
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -32,6 +35,9 @@ pub struct InstalledAddons {
     pub apis: Vec<String>,
     /// Releases of helm, whoever installed them, and add-ons of YAML; sorted by namespace and name.
     pub addons: Vec<InstalledAddon>,
+    /// What is said of releases that are not among them, since there are too many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_listed: Option<String>,
 }
 
 /// A release, or the objects of an add-on of YAML.

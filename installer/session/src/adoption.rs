@@ -75,7 +75,9 @@ impl<'s> Observed<'s, ClusterSource> {
             let (facts, unreached) = (&survey.facts, &BTreeMap::new());
             let input = AdoptionInput { cluster, facts, unreached, running: &running, bundle: bundle.as_ref() };
             // One that is adopted in part goes on with its id.
-            let cluster_id = Identity::of(cluster, facts).id.map_or_else(identity::new_id, Ok)?;
+            let known = Identity::of(cluster, facts).id;
+            identity::refuse_of_another(site.session.home, cluster, facts, known)?;
+            let cluster_id = known.map_or_else(identity::new_id, Ok)?;
             let cluster_digest = cluster.digest();
             Ok::<_, SessionError>(kubexm_recipes::adopt(&AdoptContext { input, cluster_digest, cluster_id })?)
         })();

@@ -25,6 +25,7 @@ use crate::error::SessionError;
 use crate::events;
 use crate::files;
 use crate::fleet::{Fleet, Reach};
+use crate::identity;
 use crate::options::HostOptions;
 use crate::retention::{self, Candidates};
 use crate::session::Session;
@@ -75,6 +76,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// No member is healthy, the snapshot cannot be verified, or the folder cannot be written.
+    /// It is not certain which cluster it is: control planes say different ids, or another one than this home knows.
     pub async fn backup(
         &self,
         source: &ClusterSource,
@@ -190,7 +192,7 @@ impl Session<'_> {
         place: &OpenPlace<'_>,
     ) -> Result<(String, BackupAbout), SessionError> {
         self.check_interrupt()?;
-        let cluster_id = running.id.ok_or_else(|| {
+        let cluster_id = identity::of_running(&self.home.cluster(&cluster.name), running)?.ok_or_else(|| {
             let text = "the cluster has no id: `kubexm-install create` gives it one, and `adopt` one that kubexm-install has not made";
             BackupError::CannotMake(text.to_owned())
         })?;
@@ -201,7 +203,7 @@ impl Session<'_> {
             .ok_or_else(|| BackupError::CannotMake(format!("{host} is not connected any more")))?;
         let created = self.unix_time();
         let time: String = rfc3339(created).chars().filter(|c| !"-:".contains(*c)).collect();
-        let name = format!("{}-{time}", cluster.name);
+        let name = place.new_name(&cluster.name, &time)?;
         let new = place.begin(self, &name).await?;
         let key = BackupKey::generate();
         events::phase(self.events, "snapshot");

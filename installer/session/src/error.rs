@@ -166,6 +166,14 @@ pub enum SessionError {
         /// `metadata.name`.
         cluster: String,
     },
+    /// What hosts say of the id of their cluster is not to be believed.
+    #[error("it is not certain which cluster {cluster} is, and nothing was changed: {why}")]
+    IdUnproven {
+        /// `metadata.name`.
+        cluster: String,
+        /// Who says what, and what to do.
+        why: String,
+    },
     /// No control plane says which add-ons are installed.
     #[error("no control plane of cluster {cluster} says what is installed: {why}")]
     NoAddons {
@@ -338,6 +346,7 @@ impl ExitError for SessionError {
             Self::Preflight { .. } => ExitCode::Preflight,
             Self::Lint(_) => ExitCode::PlanLint,
             Self::ClusterMismatch { .. } | Self::NotCreated { .. } => ExitCode::Preflight,
+            Self::IdUnproven { .. } => ExitCode::HostUntrusted,
             Self::NoAddons { .. } => ExitCode::HostUnreachable,
             Self::ImagesUsed { .. } => ExitCode::Preflight,
             Self::Charts { code, .. } => *code,

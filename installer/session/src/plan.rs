@@ -101,6 +101,7 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
         let adopted = adoption::refuse(plan.plan().pipeline, site.subject.cluster(), &survey.facts);
         let refused = adopted.map_err(SessionError::from).and_then(|()| survey.check(site.session)).and_then(|()| {
             let hosts = Identity::of(site.subject.cluster(), &survey.facts).id;
+            identity::refuse_of_another(site.session.home, site.subject.cluster(), &survey.facts, hosts)?;
             identity::check_plan(plan.plan(), hosts)?;
             let hosts = Hosts { cluster: site.subject.cluster(), facts: &survey.facts, id: hosts, backup: None };
             Authorities::examine_for((site.session, &site.home), &hosts, plan.plan())
@@ -255,7 +256,11 @@ fn with_bundle(
         Recipe::CreateFromBackup(source) => {
             (Some(source.cluster_id), source.texts.get(SEALED_AUTHORITIES).map(String::as_str))
         }
-        _ => (Identity::of(opened.cluster(), &survey.facts).id, None),
+        _ => {
+            let known = Identity::of(opened.cluster(), &survey.facts).id;
+            identity::refuse_of_another(session.home, opened.cluster(), &survey.facts, known)?;
+            (known, None)
+        }
     };
     let hosts = Hosts { cluster: opened.cluster(), facts: &survey.facts, id: known, backup };
     let authorities = Authorities::examine((session, home), &hosts, opened.new_registry_ca(), session.events)?;

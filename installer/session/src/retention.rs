@@ -47,7 +47,9 @@ impl Candidates<'_> {
     /// GiB of memory, whoever wrote it.
     pub fn kept(&self, at: String, name: String, header: &BackupHeader, archive: u64) -> Option<Kept> {
         let about = &header.about;
-        if about.cluster_id != self.newest.cluster_id || about.archive.size != archive {
+        // Hosts say the id, and another cluster's can be learned. The name is of this home's cluster.yaml.
+        let is_of = about.cluster == self.newest.cluster && about.cluster_id == self.newest.cluster_id;
+        if !is_of || about.archive.size != archive {
             return None;
         }
         match (self.is_known)(Path::new(&at), header) {

@@ -30,10 +30,15 @@ pub fn list_document(view: &AddonsView, exit_code: ExitCode) -> Value {
     };
     let missing: Vec<&String> =
         wanted.iter().filter(|name| !installed.addons.iter().any(|one| one.name == **name)).collect();
-    json!({
+    let mut document = json!({
         "schema": LIST_SCHEMA, "cluster": cluster, "host": host, "kubernetes": installed.kubernetes,
-        "addons": installed.addons.iter().map(addon).collect::<Vec<_>>(), "notInstalled": missing, "exitCode": exit_code.code(),
-    })
+        "addons": installed.addons.iter().map(addon).collect::<Vec<_>>(), "notInstalled": missing,
+        "exitCode": exit_code.code(),
+    });
+    if let Some(text) = &installed.not_listed {
+        document["notListed"] = text.as_str().into();
+    }
+    document
 }
 
 fn is_wanted(view: &AddonsView, one: &InstalledAddon) -> bool {
@@ -114,6 +119,7 @@ pub fn list_text(view: &AddonsView) -> String {
             ));
         }
     }
+    lines.extend(installed.not_listed.as_deref().map(escaped));
     lines.join("\n")
 }
 

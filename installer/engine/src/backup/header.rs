@@ -245,12 +245,12 @@ impl BackupHeader {
         checked.map_err(|why| BackupError::NotAuthenticated { path: shown(folder), why })
     }
 
-    /// Refuses a backup of another cluster: one with another id, whatever its name is.
+    /// Refuses a backup of another cluster: one with another id, or with another name, since hosts say the id and no cluster can be renamed.
     ///
     /// # Errors
     /// It is of another one.
     pub fn check_cluster(&self, folder: &Path, wanted: &str, wanted_id: ClusterId) -> Result<(), BackupError> {
-        if self.about.cluster_id == wanted_id {
+        if self.about.cluster_id == wanted_id && self.about.cluster == wanted {
             return Ok(());
         }
         let (found, found_id) = (self.about.cluster.escape_default().collect(), self.about.cluster_id);

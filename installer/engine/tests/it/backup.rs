@@ -100,8 +100,10 @@ fn every_operator_opens_it_and_nobody_else() {
         assert!(!text.contains("the CA's key") && !text.contains("AGE-SECRET"), "{file} shows a secret");
     }
     assert!(header.check_cluster(folder.path(), "red", ID).is_ok());
-    let other = header.check_cluster(folder.path(), "red", ClusterId::from_random([2; 16])).unwrap_err();
-    assert!(matches!(other, BackupError::ClusterMismatch { .. }), "{other}");
+    for (name, id) in [("red", ClusterId::from_random([2; 16])), ("blue", ID)] {
+        let other = header.check_cluster(folder.path(), name, id).unwrap_err();
+        assert!(matches!(other, BackupError::ClusterMismatch { .. }), "{other}");
+    }
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn remove(state: &mut State, release: Option<&Release>) {
 }
 
 fn all(history: &[Value]) -> Vec<Revision> {
-    revisions(&json!({"items": history}))
+    revisions(json!({"items": history}))
 }
 
 fn last(history: &[Value]) -> Option<Release> {

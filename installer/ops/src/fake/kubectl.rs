@@ -68,18 +68,9 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         ["get", "-o", "json", "pods", "--namespace", "kube-system", "--selector", "tier=control-plane"] => {
             Output::text(json!({"items": control_plane_pods(state)}).to_string())
         }
-        ["get", "-o", "json", "pods", "--all-namespaces", "--field-selector", node] => {
-            let node = node.trim_start_matches("spec.nodeName=");
-            let on_node = workloads(system).into_iter().filter(|pod| pod["spec"]["nodeName"] == node);
-            Output::text(json!({"items": on_node.collect::<Vec<_>>()}).to_string())
-        }
         // `workloads.json` has what the cluster runs, of any kind.
         ["get", "-o", "json", "--all-namespaces", _] => {
             Output::text(json!({"kind": "List", "items": workloads(system)}).to_string())
-        }
-        ["get", "-o", "json", "poddisruptionbudgets", ..] => {
-            let budgets: Vec<Value> = system.setting("budgets.json").unwrap_or_default();
-            Output::text(json!({ "items": budgets }).to_string())
         }
         ["get", "lease", name, ..] => {
             Output::text(state.cluster.objects.get(&format!("Lease/{name}")).cloned().unwrap_or_default())
@@ -254,6 +245,19 @@ fn drain(system: &RootedSystem, state: &mut State, name: &str, options: &[&str])
 fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
     if let Some(revisions) = releases::listed(state, path) {
         return revisions;
+    }
+    if let Some(query) = path.strip_prefix("/api/v1/pods?fieldSelector=spec.nodeName%3D") {
+        let number = |name: &str| query.split('&').find_map(|part| part.strip_prefix(name)?.parse::<usize>().ok());
+        let (first, most) = (number("continue=").unwrap_or(0), number("limit=").unwrap_or(usize::MAX));
+        let node = query.split(['%', '&']).next().unwrap_or_default();
+        let is_there = |pod: &Value| {
+            let ended = ["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == *phase);
+            pod["spec"]["nodeName"] == node && !ended
+        };
+        let mut there = workloads(system).into_iter().filter(is_there).skip(first);
+        let page: Vec<Value> = there.by_ref().take(most).collect();
+        let next = there.next().map(|_| (first + page.len()).to_string());
+        return Output::text(json!({"metadata": {"continue": next}, "items": page}).to_string());
     }
     let budgets: Vec<Value> = system.setting("budgets.json").unwrap_or_default();
     let (path, _) = path.split_once('?').unwrap_or((path, ""));

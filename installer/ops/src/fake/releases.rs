@@ -9,6 +9,9 @@ use crate::system::Output;
 /// paths.
 pub(super) fn listed(state: &State, path: &str) -> Option<Output> {
     if path.starts_with("/api/v1/secrets?labelSelector=owner%3Dhelm") {
+        let ours = !path.contains("%21kubexm.io%2Fchart");
+        let number = |name: &str| path.split('&').find_map(|part| part.strip_prefix(name)?.parse::<usize>().ok());
+        let (first, most) = (number("continue=").unwrap_or(0), number("limit=").unwrap_or(usize::MAX));
         let of = |(key, all): (&String, &Vec<Value>)| -> Vec<Value> {
             let namespace = key.split('/').next().unwrap_or_default();
             let current = all.iter().filter(|secret| secret["metadata"]["labels"]["status"] != "superseded");
@@ -18,8 +21,20 @@ pub(super) fn listed(state: &State, path: &str) -> Option<Output> {
             });
             placed.collect()
         };
-        let all: Vec<Value> = state.cluster.releases.iter().flat_map(of).collect();
-        return Some(Output::text(json!({ "items": all }).to_string()));
+        let is_ours = |secret: &Value| secret["metadata"]["labels"]["kubexm.io/chart"].is_string();
+        let all = state.cluster.releases.iter().flat_map(of).filter(|secret| is_ours(secret) == ours);
+        let mut all = all.skip(first);
+        let page: Vec<Value> = all.by_ref().take(most).collect();
+        let next = all.next().map(|_| (first + page.len()).to_string());
+        return Some(Output::text(json!({"metadata": {"continue": next}, "items": page}).to_string()));
+    }
+    if let Some((namespace, name)) =
+        path.strip_prefix("/api/v1/namespaces/").and_then(|rest| rest.split_once("/secrets/"))
+    {
+        let of_namespace = format!("{namespace}/");
+        let mut releases = state.cluster.releases.iter().filter(|(key, _)| key.starts_with(&of_namespace));
+        let found = releases.find_map(|(_, all)| all.iter().find(|secret| secret["metadata"]["name"] == name))?;
+        return Some(Output::text(found.to_string()));
     }
     let (namespace, query) = path.strip_prefix("/api/v1/namespaces/")?.split_once("/secrets?")?;
     let name = query.rsplit("%3D").next().unwrap_or_default();

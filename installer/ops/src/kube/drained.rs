@@ -1,11 +1,18 @@
 //! What keeps a node from being drained: its pods, and the budgets (PodDisruptionBudget) that do not let them go.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::{cordoned_by, find_node, get, ready_condition};
+use super::{cordoned_by, find_node, pages, ready_condition};
 use crate::{Machine, OpError};
+
+/// Objects of a page: as JSON, which writes some characters with six, each has 9 MiB at most, and an answer 64.
+const PAGE: usize = 6;
+const BUDGETS: &str = "/apis/policy/v1/poddisruptionbudgets";
 
 /// What a drained node does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,14 +48,29 @@ impl Left {
         let Some(object) = find_node(machine, node)? else { return Ok(None) };
         let schedulable = object.pointer("/spec/unschedulable").and_then(Value::as_bool) != Some(true);
         let ready = ready_condition(&object).is_some_and(|condition| condition["status"] == "True");
-        let selector = format!("spec.nodeName={node}");
-        let pods = get(machine, ["pods", "--all-namespaces", "--field-selector", &selector])?;
-        let mut pods: Vec<(&Value, LeftPod)> = items(&pods).filter(|pod| goes(pod)).map(|pod| (pod, of(pod))).collect();
+        // What a user of the cluster has written into them is not read: it may be long.
+        let path = format!(
+            "/api/v1/pods?fieldSelector=spec.nodeName%3D{node}%2Cstatus.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+        );
+        let mut pods: Vec<(Pod, LeftPod)> = Vec::new();
+        pages::read(machine, &path, PAGE, |page: Vec<Pod>| {
+            pods.extend(page.into_iter().filter(goes).map(|pod| {
+                let left = of(&pod);
+                (pod, left)
+            }));
+            true
+        })?;
         if pods.iter().any(|(_, pod)| !pod.terminating) {
-            let budgets = get(machine, ["poddisruptionbudgets", "--all-namespaces"])?;
-            for (object, pod) in pods.iter_mut().filter(|(_, pod)| !pod.terminating) {
-                pod.budgets = items(&budgets).filter(|budget| blocks(budget, object)).map(name).collect();
-            }
+            pages::read(machine, BUDGETS, PAGE, |page: Vec<Budget>| {
+                for budget in page {
+                    for (object, pod) in pods.iter_mut().filter(|(_, pod)| !pod.terminating) {
+                        if blocks(&budget, object) {
+                            pod.budgets.push(named(&budget.metadata.namespace, &budget.metadata.name));
+                        }
+                    }
+                }
+                true
+            })?;
         }
         let kubelet = object.pointer("/status/nodeInfo/kubeletVersion").and_then(Value::as_str).unwrap_or_default();
         let kubelet = kubelet.to_owned();
@@ -106,46 +128,111 @@ impl fmt::Display for LeftPod {
     }
 }
 
-fn items(list: &Value) -> impl Iterator<Item = &Value> {
-    list["items"].as_array().into_iter().flatten()
+/// Of a pod, what a drain looks at.
+#[derive(Deserialize)]
+struct Pod {
+    metadata: PodMetadata,
+    #[serde(default)]
+    status: PodStatus,
 }
 
-fn name(object: &Value) -> String {
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or("?");
-    format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"))
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodMetadata {
+    #[serde(default)]
+    namespace: String,
+    name: String,
+    labels: Option<Labels>,
+    annotations: Option<Annotations>,
+    owner_references: Option<Vec<Owner>>,
+    deletion_timestamp: Option<IgnoredAny>,
+}
+
+type Labels = BTreeMap<String, String>;
+
+#[derive(Deserialize)]
+struct Annotations {
+    /// Of a static pod.
+    #[serde(rename = "kubernetes.io/config.mirror")]
+    mirror: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Owner {
+    kind: String,
+    controller: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+struct PodStatus {
+    phase: Option<String>,
+}
+
+/// A PodDisruptionBudget.
+#[derive(Deserialize)]
+struct Budget {
+    metadata: BudgetMetadata,
+    #[serde(default)]
+    spec: BudgetSpec,
+    #[serde(default)]
+    status: BudgetStatus,
+}
+
+#[derive(Deserialize)]
+struct BudgetMetadata {
+    #[serde(default)]
+    namespace: String,
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+struct BudgetSpec {
+    selector: Option<Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BudgetStatus {
+    disruptions_allowed: Option<i64>,
+}
+
+fn named(namespace: &str, name: &str) -> String {
+    format!("{namespace}/{name}")
 }
 
 /// Whether a drain has to remove this pod.
-fn goes(pod: &Value) -> bool {
-    let is_static = pod.pointer("/metadata/annotations/kubernetes.io~1config.mirror").is_some();
-    let ended = matches!(pod.pointer("/status/phase").and_then(Value::as_str), Some("Succeeded" | "Failed"));
-    let of_daemon_set = owners(pod).any(|owner| owner["kind"] == "DaemonSet");
+fn goes(pod: &Pod) -> bool {
+    let is_static = pod.metadata.annotations.as_ref().is_some_and(|annotations| annotations.mirror.is_some());
+    let ended = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    let of_daemon_set = owners(pod).any(|owner| owner.kind == "DaemonSet");
     !is_static && !ended && !of_daemon_set
 }
 
-fn owners(pod: &Value) -> impl Iterator<Item = &Value> {
-    pod.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten()
+fn owners(pod: &Pod) -> impl Iterator<Item = &Owner> {
+    pod.metadata.owner_references.iter().flatten()
 }
 
-fn of(pod: &Value) -> LeftPod {
+fn of(pod: &Pod) -> LeftPod {
     LeftPod {
-        name: name(pod),
-        bare: !owners(pod).any(|owner| owner["controller"] == true),
-        terminating: pod.pointer("/metadata/deletionTimestamp").is_some(),
+        name: named(&pod.metadata.namespace, &pod.metadata.name),
+        bare: !owners(pod).any(|owner| owner.controller == Some(true)),
+        terminating: pod.metadata.deletion_timestamp.is_some(),
         budgets: Vec::new(),
     }
 }
 
 /// Whether a budget selects the pod and allows no disruption.
-fn blocks(budget: &Value, pod: &Value) -> bool {
-    let same = budget.pointer("/metadata/namespace") == pod.pointer("/metadata/namespace");
-    let allowed = budget.pointer("/status/disruptionsAllowed").and_then(Value::as_i64).unwrap_or(0);
-    same && allowed <= 0 && budget.pointer("/spec/selector").is_some_and(|selector| selects(selector, pod))
+fn blocks(budget: &Budget, pod: &Pod) -> bool {
+    let same = budget.metadata.namespace == pod.metadata.namespace;
+    let allowed = budget.status.disruptions_allowed.unwrap_or(0);
+    let none = Labels::new();
+    let labels = pod.metadata.labels.as_ref().unwrap_or(&none);
+    same && allowed <= 0 && budget.spec.selector.as_ref().is_some_and(|selector| selects(selector, labels))
 }
 
 /// A label selector (`metav1.LabelSelector`); an empty one selects every pod.
-fn selects(selector: &Value, pod: &Value) -> bool {
-    let label = |key: &str| pod.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str);
+fn selects(selector: &Value, labels: &Labels) -> bool {
+    let label = |key: &str| labels.get(key).map(String::as_str);
     let labels = selector["matchLabels"].as_object();
     let equal = labels.into_iter().flatten().all(|(key, value)| label(key).is_some() && label(key) == value.as_str());
     let expressions = selector["matchExpressions"].as_array();
@@ -172,12 +259,12 @@ mod tests {
 
     use super::*;
 
-    fn pod(name: &str, more: Value) -> Value {
+    fn pod(name: &str, more: Value) -> Pod {
         let mut pod = json!({"metadata": {"namespace": "shop", "name": name, "labels": {"app": "web", "tier": "a"}}});
         if let (Some(metadata), Some(more)) = (pod["metadata"].as_object_mut(), more.as_object()) {
             metadata.extend(more.clone());
         }
-        pod
+        serde_json::from_value(pod).unwrap()
     }
 
     #[test]
@@ -186,13 +273,18 @@ mod tests {
         assert!(!goes(&pod("proxy", json!({"ownerReferences": [{"kind": "DaemonSet", "controller": true}]}))));
         assert!(!goes(&pod("etcd", json!({"annotations": {"kubernetes.io/config.mirror": "x"}}))));
         let mut job = pod("job", json!({}));
-        job["status"] = json!({"phase": "Succeeded"});
+        job.status.phase = Some("Succeeded".to_owned());
         assert!(!goes(&job));
     }
 
     #[test]
     fn a_budget_blocks_the_pods_that_its_selector_matches_while_it_allows_no_disruption() {
-        let budget = |selector: Value, allowed: i64| json!({"metadata": {"namespace": "shop", "name": "web"}, "spec": {"selector": selector}, "status": {"disruptionsAllowed": allowed}});
+        let budget = |selector: Value, allowed: i64| -> Budget {
+            let spec = json!({"selector": selector});
+            let metadata = json!({"namespace": "shop", "name": "web"});
+            let budget = json!({"metadata": metadata, "spec": spec, "status": {"disruptionsAllowed": allowed}});
+            serde_json::from_value(budget).unwrap()
+        };
         let web = pod("web", json!({}));
         let by = |operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": "app", "operator": operator, "values": values}]});
         for selector in [json!({}), json!({"matchLabels": {"app": "web"}}), by("In", &["web"]), by("Exists", &[])] {

@@ -5,7 +5,7 @@
 //! moved to a folder inside, which has a temporary name until all of them are moved, so that an interrupted move is
 //! resumed and not taken for a finished one.
 
-use std::fs::{self, File, FileTimes};
+use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -122,12 +122,23 @@ fn bring_back(machine: &Machine, before: &MovedFolder) -> Result<(), OpError> {
                 put_back(&entry, &real.join(name))?;
             }
         }
-        fs::remove_dir(&aside).map_err(OpError::path("remove", &aside))?;
+        remove_emptied(&aside)?;
         fsio::sync_folder(&real)?;
     }
     match before.modified {
-        Some(modified) if real.is_dir() => set_modified(&real, modified),
+        Some(modified) if real.is_dir() => DirFd::open(&real)?.set_modified(modified),
         _ => Ok(()),
+    }
+}
+
+/// Removes a folder whose content was moved back.
+fn remove_emptied(folder: &Path) -> Result<(), OpError> {
+    match fsio::remove_folder(folder)? {
+        true => Ok(()),
+        false => Err(OpError::other(format!(
+            "something was put into {} while its content was moved back; move that away, then run again",
+            folder.display()
+        ))),
     }
 }
 
@@ -156,14 +167,10 @@ fn put_back(from: &Path, to: &Path) -> Result<(), OpError> {
         }
     }
     // A service may own the folder around it and may put a link there.
-    DirFd::open(to)?.set_access(here.mode() & 0o7777, Some((here.uid(), here.gid())))?;
-    here.modified().map_err(OpError::path("look at", to)).and_then(|modified| set_modified(to, modified))?;
-    fs::remove_dir(from).map_err(OpError::path("remove", from))
-}
-
-fn set_modified(path: &Path, modified: SystemTime) -> Result<(), OpError> {
-    let set = File::open(path).and_then(|folder| folder.set_times(FileTimes::new().set_modified(modified)));
-    set.map_err(OpError::path("set the time of", path))
+    let folder = DirFd::open(to)?;
+    folder.set_access(here.mode() & 0o7777, Some((here.uid(), here.gid())))?;
+    folder.set_modified(here.modified().map_err(OpError::path("look at", from))?)?;
+    remove_emptied(from)
 }
 
 #[cfg(test)]

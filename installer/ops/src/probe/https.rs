@@ -78,6 +78,9 @@ pub(crate) fn request(request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpEr
         Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => return Err(bad(&error)),
         _ => {}
     }
+    if answer.len() as u64 >= ANSWER_LIMIT {
+        return Err(bad(&format!("the response is longer than {} MiB", ANSWER_LIMIT >> 20)));
+    }
     let status = status(&answer).ok_or_else(|| bad(&not_http(&answer)))?;
     let body = answer
         .windows(4)

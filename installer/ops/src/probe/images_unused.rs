@@ -3,6 +3,7 @@
 //! Objects of other kinds (custom resources, from which an operator makes pods) are not looked through; their pods are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use kubexm_charts::extract;
 use kubexm_plan::ProbeAnswer;
@@ -10,7 +11,7 @@ use kubexm_spec::Reference;
 use serde_json::Value;
 
 use super::answer::{no, yes};
-use crate::{Machine, OpError, installed_addons, kube};
+use crate::{Machine, OpError, installed_releases, kube};
 
 /// What makes pods, which is named where it uses an image, and pods themselves: those of somebody else's kinds, and static ones.
 pub(crate) const KINDS: [&str; 8] = [
@@ -23,6 +24,8 @@ pub(crate) const KINDS: [&str; 8] = [
     "cronjobs.batch",
     "pods",
 ];
+/// How long releases of helm are read, one by one: whoever may make Secrets in a namespace can have any number look like some.
+const READING: Duration = Duration::from_secs(300);
 /// So many uses are named.
 const NAMED: usize = 10;
 
@@ -41,9 +44,20 @@ pub(super) fn look(machine: &Machine, images: &BTreeSet<String>) -> Result<Probe
         objects.iter_mut().for_each(without_status);
         look_at(&objects);
     }
-    for last in installed_addons::releases(machine)? {
+    let until = Instant::now() + READING;
+    for last in installed_releases::every(machine)? {
+        if Instant::now() >= until {
+            return Err(OpError::other(format!(
+                "reading the releases of helm takes more than {} s: the next one is {} in namespace {}; remove Secrets with the label \
+                 owner=helm that helm has not made",
+                READING.as_secs(),
+                last.name,
+                last.namespace
+            )));
+        }
+        let Some(revision) = last.revision(machine)? else { continue };
         // A Secret that only looks like a release is somebody else's.
-        let Ok(release) = last.read() else { continue };
+        let Ok(release) = revision.read() else { continue };
         look_at(&release.objects().unwrap_or_default());
         let hooks = release.hooks().unwrap_or_default();
         look_at(&hooks.into_iter().map(|hook| hook.object).collect::<Vec<_>>());

@@ -8,6 +8,7 @@ mod token;
 
 use kubexm_plan::SlotProvider;
 
+use crate::ops::stamp;
 use crate::{Machine, OpError, kube};
 
 /// Makes the value. Each call makes a new one; earlier ones expire.
@@ -16,10 +17,12 @@ pub fn value(provider: &SlotProvider, machine: &Machine) -> Result<Vec<u8>, OpEr
         SlotProvider::CaCertHash { .. } => ca_hash::read(machine)?,
         SlotProvider::JoinToken { host } => {
             on_a_control_plane(machine, host)?;
+            of_no_adopted_cluster(machine, host)?;
             token::make(machine)?
         }
         SlotProvider::UploadKey { host } => {
             on_a_control_plane(machine, host)?;
+            of_no_adopted_cluster(machine, host)?;
             certificate_key::upload(machine)?
         }
         SlotProvider::KubeletClient { node, .. } => kubelet_client::make(machine, node)?,
@@ -48,4 +51,16 @@ fn on_a_control_plane(machine: &Machine, host: &str) -> Result<(), OpError> {
          has finished there",
         crate::paths::ADMIN_CONF
     )))
+}
+
+/// An older run that goes on must not join a host to a cluster that others have made meanwhile.
+fn of_no_adopted_cluster(machine: &Machine, host: &str) -> Result<(), OpError> {
+    match stamp::read(machine)? {
+        Some(found) if found.adopted => Err(OpError::other(format!(
+            "{host} is of cluster {:?}, which was adopted: kubexm-install has not made it, and joins no host to it; if that is wrong, \
+             `kubexm-install adopt --roll-back RUN` undoes the adoption",
+            found.cluster
+        ))),
+        _ => Ok(()),
+    }
 }

@@ -124,6 +124,21 @@ fn what_keeps_a_node_from_being_drained_is_named() {
     assert_eq!((asked.holds, asked.seen.as_str()), (false, wanted));
 }
 
+/// Whoever may make pods in a namespace can have them on any node, as many and as long as he likes.
+#[test]
+fn pods_are_asked_for_in_pages_and_those_that_have_ended_not_at_all() {
+    let fleet = fleet();
+    let first = &fleet.hosts[0].machine;
+    let mut pods: Vec<Value> = (0..20).map(|number| pod(&format!("web-{number}"), Some("ReplicaSet"))).collect();
+    let mut ended = pod("job", Some("Job"));
+    ended["status"] = json!({"phase": "Failed"});
+    pods.push(ended);
+    put(first, "workloads.json", &json!(pods));
+    let asked =
+        probe::look(&Probe::NodeDrained { node: "node3".to_owned(), unless_kubelet: None }, first).expect("an answer");
+    assert!(!asked.holds && asked.seen.contains("; and 15 more") && !asked.seen.contains("job"), "{}", asked.seen);
+}
+
 #[test]
 fn a_pod_without_a_controller_is_refused_before_the_node_is_cordoned_unless_it_is_forced() {
     let fleet = fleet();

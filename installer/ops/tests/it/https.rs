@@ -94,6 +94,13 @@ fn post(server: &Server) -> Result<(u16, Vec<u8>), String> {
 }
 
 #[test]
+fn a_response_that_is_too_long_is_refused_and_not_cut_off() {
+    let endless = serve(Box::leak(format!("HTTP/1.0 200 OK\r\n\r\n{}", "x".repeat(64 << 20)).into_boxed_str()));
+    let text = request(&endless, "GET", "").expect_err("an error");
+    assert!(text.contains(&endless.url) && text.contains("longer than 64 MiB"), "{text}");
+}
+
+#[test]
 fn an_object_comes_with_its_status() {
     let there = serve("HTTP/1.0 200 OK\r\nContent-Length: 15\r\n\r\n{\"kind\":\"Node\"}");
     assert_eq!(request(&there, "GET", ""), Ok((200, b"{\"kind\":\"Node\"}".to_vec())));

@@ -216,6 +216,24 @@ fn values_that_kubeadm_makes_for_slots_are_new_each_time() {
     assert!(text.contains("admin.conf is not on node1"), "{text}");
 }
 
+/// A run of before the adoption may go on.
+#[test]
+fn nothing_is_made_for_a_join_to_a_cluster_that_was_adopted() {
+    let fleet = Fleet::with_init(1);
+    let (first, host, before) = (&fleet.hosts[0], || "node1".to_owned(), fleet.state());
+    for (stamp, said) in [
+        ("{\"cluster\": \"theirs\", \"run\": \"\", \"adopted\": true}", "was adopted"),
+        ("{\"cluster\": ", "cannot be read"),
+    ] {
+        first.put("/var/lib/kubexm/stamp.json", stamp);
+        for provider in [SlotProvider::JoinToken { host: host() }, SlotProvider::UploadKey { host: host() }] {
+            let text = provide::value(&provider, &first.machine).expect_err("it was made").full();
+            assert!(text.contains(said), "{text}");
+        }
+    }
+    assert_eq!(fleet.state(), before);
+}
+
 #[test]
 fn a_killed_join_is_cleaned_up_with_its_member_and_repeated() {
     for control_plane in [false, true] {

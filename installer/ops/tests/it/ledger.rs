@@ -126,3 +126,24 @@ fn on_an_adopted_host_nothing_goes_on_and_nothing_is_taken_back_but_the_adoption
     }
     assert!(!host.machine.path("/var/lib/kubexm/stamp.json").exists());
 }
+
+/// It may be of a cluster that was adopted.
+#[test]
+fn on_a_host_whose_stamp_cannot_be_read_nothing_goes_on_and_nothing_is_taken_back() {
+    let host = Host::fresh();
+    let folder = Step::on("node1", "older", "Make a folder")
+        .ensure(Dir { path: "/etc/older".to_owned(), mode: 0o755 })
+        .undo(Undo::RestoreBefore)
+        .build();
+    let before = step::observe(&folder, &host.machine).expect("a look");
+    step::converge(&folder, &host.machine, "older", 1, &before).expect("made");
+    host.put("/var/lib/kubexm/stamp.json", "{\"cluster\": ");
+    for result in [
+        step::undo(&folder, &host.machine, "older", 1, &before, Wave::Data),
+        step::converge(&folder, &host.machine, "resumed", 2, &before),
+    ] {
+        let text = result.expect_err("it was done").full();
+        assert!(text.contains("stamp.json") && text.contains("cannot be read"), "{text}");
+    }
+    assert!(host.machine.path("/etc/older").is_dir());
+}

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::Host;
 use kubexm_ops::{Converge, Wave, dispatch};
-use kubexm_plan::op::{Dir, Kubeconfig, Op, StateDir};
+use kubexm_plan::op::{Dir, Kubeconfig, MoveAside, Op, StateDir};
 
 const USER: u32 = 54_321;
 const ADMIN: &str = "apiVersion: v1\nkind: Config\n";
@@ -82,6 +82,23 @@ fn what_a_link_of_a_user_leads_to_is_neither_observed_nor_kept() {
     assert!(error.contains("symbolic link"), "{error}");
     let ledger = host.machine.path("/var/lib/kubexm/ledger/content");
     assert!(!ledger.exists(), "root's file is in the ledger");
+}
+
+#[test]
+fn the_time_of_a_folder_that_comes_back_is_not_set_where_a_link_of_a_user_leads_to() {
+    let host = host();
+    host.put("/home/alice/state/x", "hers");
+    let (victim, state) = (host.machine.path("/etc/victim"), host.machine.path("/home/alice/state"));
+    let op = MoveAside { paths: vec!["/home/alice/state".into()] };
+    let before = op.observe(&host.machine).expect("a look");
+    fs::remove_dir_all(&state).expect("removed");
+    symlink(&victim, &state).expect("a link");
+    let modified = || fs::metadata(&victim).and_then(|found| found.modified()).expect("a time");
+    let hour = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(3600);
+    fs::File::open(&victim).and_then(|folder| folder.set_modified(hour)).expect("an old folder");
+    let error = op.restore(&host.machine, &before, Wave::Data).expect_err("a link").full();
+    assert!(error.contains("/home/alice/state") && error.contains("symbolic link"), "{error}");
+    assert_eq!(modified(), hour);
 }
 
 #[test]

@@ -36,6 +36,15 @@ fn input_and_much_output_do_not_block_each_other() {
 }
 
 #[test]
+fn an_output_that_is_too_long_is_an_error_that_names_the_program_but_of_a_log() {
+    let long = Program::new("head").args(["-c", "67108865", "/dev/zero"]);
+    let text = RealSystem.run(&long).expect_err("an error").full();
+    assert!(text.contains("`head -c 67108865 /dev/zero` printed more than 64 MiB"), "{text}");
+    let cut = RealSystem.run(&long.may_be_cut_off()).expect("it runs");
+    assert_eq!((cut.code, cut.stdout.len()), (0, 64 << 20));
+}
+
+#[test]
 fn a_program_that_hangs_is_killed_with_what_it_started() {
     let folder = tempfile::tempdir().expect("a folder");
     let pid = folder.path().join("pid");

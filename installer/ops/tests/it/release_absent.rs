@@ -125,6 +125,25 @@ fn a_release_of_somebody_else_is_left() {
     assert_eq!((all[0].name.as_str(), all[0].ours, all[0].drifted.clone()), ("web", false, None));
 }
 
+/// Whoever may make Secrets in a namespace can have any number look like releases.
+#[test]
+fn releases_are_listed_in_pages_and_those_of_others_by_their_labels_alone() {
+    let mut host = cluster();
+    installed(&mut host, json!({"a": 1}));
+    let mut edited = state(&host);
+    for number in 0..40 {
+        let name = format!("x{number}");
+        let labels = json!({"owner": "helm", "name": name, "version": "1", "status": "deployed"});
+        let secret = json!({"metadata": {"name": name, "labels": labels}, "data": {"release": "nobody reads it"}});
+        edited["releases"][format!("shared/{name}")] = json!([secret]);
+    }
+    host.put(STATE, edited.to_string());
+    let (ours, others): (Vec<_>, Vec<_>) = list(&host, &AddonsAsk::default()).into_iter().partition(|one| one.ours);
+    assert_eq!((ours.len(), ours[0].name.as_str(), ours[0].chart.is_some()), (1, "web", true));
+    assert_eq!(others.len(), 40);
+    assert!(others.iter().all(|one| one.status == "deployed" && one.revision == Some(1) && one.chart.is_none()));
+}
+
 #[test]
 fn objects_of_yaml_go_with_their_record_and_come_back() {
     let mut host = cluster();

@@ -279,9 +279,19 @@ impl Bucket<'_> {
     }
 }
 
-/// Whether a backup of the cluster has such a name: `lab-20260921T141321Z`.
-fn is_of(name: &str, cluster: &str) -> bool {
-    let time = name.strip_prefix(cluster).and_then(|rest| rest.strip_prefix('-'));
+/// A name that no other home gives to a backup of the same second: each would write over the other's, and remove both.
+pub(super) fn new_name(cluster: &str, time: &str) -> Result<String, SessionError> {
+    let mut random = [0; 4];
+    getrandom::fill(&mut random)
+        .map_err(|error| BackupError::CannotMake(format!("the system's random source failed: {error}")))?;
+    Ok(format!("{cluster}-{time}-{:08x}", u32::from_be_bytes(random)))
+}
+
+/// Whether a backup of the cluster has such a name: `lab-20260921T141321Z-1f0c7a2e`, and without its end one of an earlier program.
+pub(super) fn is_of(name: &str, cluster: &str) -> bool {
+    let Some(rest) = name.strip_prefix(cluster).and_then(|rest| rest.strip_prefix('-')) else { return false };
+    let (time, end) = rest.split_once('-').map_or((rest, None), |(time, end)| (time, Some(end)));
     let digit_or_mark = |c: char| c.is_ascii_digit() || "TZ".contains(c);
-    is_plain(name) && time.is_some_and(|time| time.len() == 16 && time.chars().all(digit_or_mark))
+    let is_end = |end: &str| end.len() == 8 && end.chars().all(|c| c.is_ascii_hexdigit());
+    is_plain(name) && time.len() == 16 && time.chars().all(digit_or_mark) && end.is_none_or(is_end)
 }

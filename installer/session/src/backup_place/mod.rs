@@ -89,6 +89,14 @@ pub(crate) struct Removal {
 }
 
 impl OpenPlace<'_> {
+    /// The name of a new backup. Two homes may make one of a cluster in the same second: a folder has the first alone, and a bucket both.
+    pub fn new_name(&self, cluster: &str, time: &str) -> Result<String, SessionError> {
+        match self {
+            Self::Folder(_) => Ok(format!("{cluster}-{time}")),
+            Self::Bucket(_) => bucket::new_name(cluster, time),
+        }
+    }
+
     /// Begins a backup.
     pub async fn begin(&self, session: &Session<'_>, name: &str) -> Result<NewBackup, SessionError> {
         let (staging, partial) = match self {

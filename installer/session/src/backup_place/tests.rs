@@ -79,6 +79,22 @@ fn older_backups_of_this_cluster_go_and_nothing_else_does() {
     assert_eq!(names(to), ["notes", "photos", "red-0", "red-3"]);
 }
 
+/// A control plane says the id of its cluster, and may have another one's.
+#[test]
+fn backups_of_another_cluster_stay_even_where_its_id_is_said_to_be_this_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path();
+    let of_blue = |created| BackupAbout { cluster: "blue".to_owned(), ..about(1, created) };
+    for created in [10, 20, 30] {
+        backup(to, &format!("blue-{created}"), of_blue(created));
+    }
+    for created in [15, 40] {
+        backup(to, &format!("red-{created}"), about(1, created));
+    }
+    assert_eq!(retain(to, ("red-40", about(1, 40)), 1, ANYBODY), ["red-15"]);
+    assert_eq!(names(to), ["blue-10", "blue-20", "blue-30", "red-40"]);
+}
+
 #[test]
 fn the_backup_that_was_just_made_stays_whatever_the_clock_says_and_one_that_is_cut_off_does_not_count() {
     let folder = tempfile::tempdir().unwrap();

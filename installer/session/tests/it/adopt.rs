@@ -1,7 +1,7 @@
 //! A cluster that kubeadm has made is looked at without a change, adopted once, and not changed by what would replace what others made.
 
 use kubexm_engine::Outcome;
-use kubexm_plan::Pipeline;
+use kubexm_plan::{Pipeline, op};
 use kubexm_recipes::sample_adoption;
 use kubexm_session::{
     Access, AdoptedFrom, AdoptionView, Answer, ClusterOptions, Ended, HostOptions, Renew, SessionError, Unreachable,
@@ -90,6 +90,23 @@ async fn an_adopted_cluster_is_left_alone_by_what_would_replace_or_remove_what_o
         assert!(refused.to_string().contains(pipeline.command()), "{refused}");
     }
     assert_eq!(site.hosts.fleet.snapshot(), before);
+}
+
+/// An adopted cluster has no authorities in the home: its last run says its id.
+#[tokio::test]
+async fn an_adopted_cluster_does_not_get_the_id_of_another_one_of_this_home() {
+    let red = site(Answer::Yes);
+    adopt(&red).await.unwrap();
+    let id = look(&red).await.unwrap().facts.id;
+    let blue = Site { home: red.home.clone(), ..Site::new("blue", &["blue1", "blue2"], Answer::Yes) };
+    let source = blue.session().cluster(&options(&blue)).unwrap();
+    blue.hosts.fleet.show_cluster(sample_adoption::running(source.cluster()));
+    let stamp = op::Stamp { cluster: "blue".to_owned(), id, bundle: None, adopted: true };
+    blue.hosts.fleet.set_state("blue2", "stamp", &serde_json::to_string(&stamp).unwrap());
+    let before = blue.hosts.fleet.snapshot();
+    let refused = adopt(&blue).await.unwrap_err();
+    assert_eq!((refused.exit_code(), blue.hosts.fleet.snapshot()), (ExitCode::HostUntrusted, before), "{refused}");
+    assert!(refused.to_string().contains("blue2") && refused.to_string().contains("cluster red"), "{refused}");
 }
 
 #[tokio::test]

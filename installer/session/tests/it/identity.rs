@@ -2,7 +2,11 @@
 
 use kubexm_engine::Outcome;
 use kubexm_plan::facts::Stamp;
-use kubexm_session::{Access, Answer, ClusterOptions, HostOptions, Recipe, SessionError, TrustOptions, Unreachable};
+use kubexm_plan::{ClusterId, op};
+use kubexm_session::{
+    Access, Answer, BackedUp, BackupOptions, BackupPlace, ClusterOptions, HostOptions, Recipe, SessionError,
+    TrustOptions, Unreachable,
+};
 use kubexm_spec::{ExitCode, ExitError as _};
 
 use crate::sessions::{RUN, Site};
@@ -126,6 +130,66 @@ async fn status_works_from_another_machine_without_a_lock_and_silent_hosts_are_g
     assert_eq!(other.hosts.fleet.snapshot(), made);
     HOSTS.iter().for_each(|host| other.hosts.fleet.disconnect(host));
     assert_eq!(view(&other).await.unwrap_err().exit_code(), ExitCode::HostUnreachable);
+}
+
+/// Whoever is root on a host has it say this id of its cluster.
+fn says(site: &Site, host: &str, id: ClusterId) {
+    let stamp = op::Stamp { cluster: site.name.to_owned(), id: Some(id), bundle: None, adopted: false };
+    site.hosts.fleet.set_state(host, "stamp", &serde_json::to_string(&stamp).unwrap());
+}
+
+async fn backup(site: &Site) -> Result<BackedUp, SessionError> {
+    let (session, hosts) = (site.session(), HostOptions::default());
+    let cluster = ClusterOptions { file: Some(site.folder.path().join("cluster.yaml")), ..ClusterOptions::default() };
+    let source = session.cluster(&cluster)?;
+    let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
+    let to = BackupPlace::Folder(site.folder.path().join("backups"));
+    session.backup(&source, &access, &hosts, &BackupOptions { to, keep: Some(1) }).await
+}
+
+/// By its id it is told which backups are of the cluster, and which of them go.
+#[tokio::test]
+async fn no_backup_is_made_of_a_cluster_whose_control_planes_say_another_id() {
+    let yaml = crate::bundle::cluster_yaml("red", &HOSTS).replace("master: [red1]", "master: [red1, red2]");
+    let site = Site::of("red", &HOSTS, &yaml, crate::bundle::write_bundle);
+    site.create().await.unwrap();
+    let (id, other) = (stamp(&site, "red1").await.unwrap().id.unwrap(), ClusterId::from_random([7; 16]));
+    // Simulated hosts make none: as far as it goes, it is asked for.
+    let asked = backup(&site).await.unwrap_err();
+    assert!(asked.to_string().contains("no backup can be made over this link"), "{asked}");
+
+    says(&site, "red2", other);
+    let refused = backup(&site).await.unwrap_err();
+    assert_eq!(refused.exit_code(), ExitCode::HostUntrusted, "{refused}");
+    for said in ["red2", &id.to_string(), &other.to_string(), "stamp.json"] {
+        assert!(refused.to_string().contains(said), "{said}: {refused}");
+    }
+    // All of them: this home knows better.
+    says(&site, "red1", other);
+    let refused = backup(&site).await.unwrap_err();
+    assert_eq!(refused.exit_code(), ExitCode::HostUntrusted, "{refused}");
+    for said in ["authorities.json", &id.to_string(), &other.to_string()] {
+        assert!(refused.to_string().contains(said), "{said}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_cluster_does_not_get_the_id_of_another_one_of_this_home() {
+    let blue = Site::new("blue", &["blue1"], Answer::Yes);
+    blue.create().await.unwrap();
+    let id = stamp(&blue, "blue1").await.unwrap().id.unwrap();
+    let red = Site { home: blue.home.clone(), ..Site::new("red", &HOSTS, Answer::Yes) };
+    says(&red, "red3", id);
+    let before = red.hosts.fleet.snapshot();
+    let refused = red.create().await.unwrap_err();
+    assert_eq!((refused.exit_code(), red.hosts.fleet.snapshot()), (ExitCode::HostUntrusted, before), "{refused}");
+    for said in ["red3", "cluster blue", &id.to_string()] {
+        assert!(refused.to_string().contains(said), "{said}: {refused}");
+    }
+    // One that was prepared before keeps its own.
+    says(&red, "red3", ClusterId::from_random([7; 16]));
+    red.create().await.unwrap();
+    assert_eq!(stamp(&red, "red1").await.unwrap().id, Some(ClusterId::from_random([7; 16])));
 }
 
 #[tokio::test]

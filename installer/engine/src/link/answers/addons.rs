@@ -1,12 +1,11 @@
 //! What a control plane says of installed add-ons, which is listed and compared.
 
-use kubexm_plan::addons::InstalledAddons;
+use kubexm_plan::addons::{InstalledAddons, MOST};
 
 use super::{LONGEST_LINE, cut, untrusted};
 use crate::link::LinkError;
 
-/// Releases and add-ons of a cluster, kinds that it serves, and objects of one that differ: several times what large clusters have.
-const MOST: usize = 5_000;
+/// Kinds that a cluster serves, and objects of an add-on that differ: several times what large clusters have.
 const MOST_KINDS: usize = 20_000;
 const MOST_DRIFTED: usize = 10_000;
 /// Of a name in bytes: Kubernetes allows 253.
@@ -14,7 +13,7 @@ const LONGEST_NAME: usize = 300;
 
 /// Names are compared, so they are as they can be, or refused; other texts are cut off.
 pub(crate) fn addons(host: &str, mut installed: InstalledAddons) -> Result<InstalledAddons, LinkError> {
-    let InstalledAddons { kubernetes, apis, addons } = &mut installed;
+    let InstalledAddons { kubernetes, apis, addons, not_listed } = &mut installed;
     if addons.len() > MOST || apis.len() > MOST_KINDS {
         let reason =
             format!("it reported {} add-ons and {} kinds, more than any cluster has", addons.len(), apis.len());
@@ -23,6 +22,9 @@ pub(crate) fn addons(host: &str, mut installed: InstalledAddons) -> Result<Insta
     let names = addons.iter().flat_map(|one| [&one.name, &one.namespace]).chain(&*apis).chain([&*kubernetes]);
     if names.into_iter().any(|name| name.len() > LONGEST_NAME) {
         return Err(untrusted(host, "a name of an add-on or of a kind that it reported is longer than any".to_owned()));
+    }
+    if let Some(text) = not_listed {
+        cut(text, LONGEST_LINE);
     }
     for one in addons {
         let texts = [Some(&mut one.status), one.chart.as_mut(), one.source.as_mut(), one.not_compared.as_mut()];

@@ -66,7 +66,7 @@ impl Failed<'_> {
                 namespace,
                 &format!("{kind}/{}", identity.name),
             ];
-            let log = machine.try_run(&kubectl(args)).map(|output| output.tail());
+            let log = machine.try_run(&kubectl(args).may_be_cut_off()).map(|output| output.tail());
             Some(match log {
                 Ok(log) if !log.is_empty() => format!("the hook {identity} failed; its log ends with:\n{log}"),
                 _ => format!("the hook {identity} failed, and has no log"),

@@ -12,7 +12,7 @@ use crate::{Machine, OpError, kube};
 pub(super) fn history(machine: &Machine, op: &HelmRelease) -> Result<Vec<Revision>, OpError> {
     let HelmRelease { name, namespace, .. } = op;
     let path = format!("/api/v1/namespaces/{namespace}/secrets?labelSelector=owner%3Dhelm%2Cname%3D{name}");
-    Ok(kube::raw(machine, &path)?.as_ref().map(stored::revisions).unwrap_or_default())
+    Ok(kube::raw(machine, &path)?.map(stored::revisions).unwrap_or_default())
 }
 
 pub(super) fn has_namespace(machine: &Machine, namespace: &str) -> Result<bool, OpError> {

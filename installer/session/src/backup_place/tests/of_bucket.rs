@@ -126,6 +126,20 @@ async fn older_backups_of_a_bucket_go_and_one_that_the_server_keeps_fails_nothin
 }
 
 #[tokio::test]
+async fn two_backups_of_one_second_have_two_names_in_a_bucket_and_are_both_of_their_cluster() {
+    let (site, time) = (Site::new(), "20260101T000000Z");
+    let [one, other] = [(); 2].map(|()| site.place().new_name("red", time).unwrap());
+    assert_ne!(one, other);
+    let earlier = format!("red-{time}");
+    for name in [&one, &other, &earlier] {
+        assert!(bucket::is_of(name, "red"), "{name}");
+    }
+    for name in [format!("red-blue-{time}"), format!("{earlier}-"), format!("{earlier}-{time}"), "red-1".to_owned()] {
+        assert!(!bucket::is_of(&name, "red"), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_header_of_a_bucket_is_known_or_gone_before_the_next_one_is_fetched() {
     let site = Site::new();
     for (name, created) in [("red-1", 10), ("red-2", 20), ("red-3", 30)] {
