@@ -17,6 +17,8 @@ pub const MANAGED: [(&str, &str); 11] = [
     ("super-admin.conf", "/etc/kubernetes/super-admin.conf"),
 ];
 
+/// The administrator's kubeconfig.
+pub const ADMIN_CONF: &str = "/etc/kubernetes/admin.conf";
 /// The folder of certificates.
 pub const PKI: &str = "/etc/kubernetes/pki";
 /// The certificate of the cluster's CA. kubeadm uses one that is there, and makes one otherwise.
