@@ -41,6 +41,8 @@ pub fn running(cluster: &Cluster) -> ClusterFacts {
                 host: host.name.clone(),
                 runtime: Some(traits.endpoint.to_owned()),
                 certificates: is_plane(&host.name).then(|| PKI.to_owned()),
+                server: is_plane(&host.name)
+                    .then(|| format!("https://{}:{}", cluster.control_plane_name(), cluster.control_plane_port())),
             })
             .collect(),
         kubeadm: Some(KubeadmCluster {

@@ -4,7 +4,7 @@ use kubexm_charts::documents;
 use kubexm_plan::cluster_facts::{KubeadmCluster, KubeletFacts};
 use serde_json::Value;
 
-use crate::{Machine, OpError, fsio, kube};
+use crate::{Machine, OpError, fsio, kube, paths};
 
 /// Where kubeadm keeps its configuration of the cluster.
 pub(super) const CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
@@ -49,13 +49,20 @@ pub(super) fn kubelet(machine: &Machine, host: &str) -> Result<Option<KubeletFac
     }
     let manifest = fsio::read_text(&machine.path(kube::API_SERVER))?.unwrap_or_default();
     let certificates = certificates_of(&manifest).map(str::to_owned);
-    Ok(Some(KubeletFacts { host: host.to_owned(), runtime: endpoint(machine)?, certificates }))
+    let admin = fsio::read_text(&machine.path(paths::ADMIN_CONF))?.unwrap_or_default();
+    let server = server_of(&admin).map(str::to_owned);
+    Ok(Some(KubeletFacts { host: host.to_owned(), runtime: endpoint(machine)?, certificates, server }))
 }
 
 /// Which folder the API server reads its certificate from.
 fn certificates_of(manifest: &str) -> Option<&str> {
     let file = manifest.lines().find_map(|line| line.trim().strip_prefix(CERTIFICATE))?;
     file.trim_matches(['"', '\'']).rsplit_once('/').map(|(folder, _)| folder)
+}
+
+/// As kubeadm writes it: of one cluster, on a line of its own.
+fn server_of(kubeconfig: &str) -> Option<&str> {
+    kubeconfig.lines().find_map(|line| line.trim().strip_prefix("server: "))
 }
 
 /// A flag wins over a file (kubelet's own rule).
@@ -99,6 +106,8 @@ mod tests {
         let manifest = "  - command:\n    - kube-apiserver\n    - --tls-cert-file=/etc/kubernetes/ssl/apiserver.crt\n";
         assert_eq!(certificates_of(manifest), Some("/etc/kubernetes/ssl"));
         assert_eq!(certificates_of("kind: Pod\n"), None);
+        let kubeconfig = "clusters:\n- cluster:\n    server: https://lb:6443\n  name: lab\n";
+        assert_eq!(server_of(kubeconfig), Some("https://lb:6443"));
         assert!(of("- a").unwrap_err().contains("cannot be read"));
     }
 }

@@ -40,4 +40,7 @@ pub struct KubeletFacts {
     /// Folder of the API server's certificates, by its manifest: kubeadm's `certificatesDir`. None on a host without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificates: Option<String>,
+    /// Which API server its admin.conf names, `https://lb.example.com:6443`. None on a host without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
 }

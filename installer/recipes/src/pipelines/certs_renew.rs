@@ -38,7 +38,7 @@ const RESTART_S: u64 = 300;
 
 /// The plan that renews certificates. Where nothing is due, its steps are satisfied already.
 pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
-    let Due { planes, workers, first, ended, adopted, warnings } = check::site(cx)?;
+    let Due { planes, workers, first, ended, adopted, operator, warnings } = check::site(cx)?;
     let mut chain = Chain::default();
     let external_etcd = cx.cluster.etcd.kind != EtcdKind::Kubeadm;
     let kube_vip = !adopted && kube_vip::runs(cx.cluster);
@@ -55,7 +55,9 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
             chain.hand_out(plane, adopted, external_etcd);
         }
     }
-    chain.operator(first);
+    if operator {
+        chain.operator(first);
+    }
     let last = chain.last.clone();
     for (name, was) in workers {
         chain.last.clone_from(&last);

@@ -4,17 +4,19 @@ use kubexm_plan::Op;
 use kubexm_plan::cluster_facts::KubeletFacts;
 use kubexm_plan::facts::Leftover;
 use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, PKI};
-use kubexm_plan::op::{KUBELET_CLIENT, Kubeconfig};
+use kubexm_plan::op::Kubeconfig;
 use kubexm_spec::cluster::{API_PORT, InternalKind, LoadBalancerMode, RuntimeKind};
 use kubexm_spec::{Digest, ExitCode};
 
-use crate::certs_renew::{DAY, NOW, Site};
+use crate::certs_renew::Site;
 
 /// A cluster that kubeadm has made, whose certificates end in 30 days.
 fn adopted(control_planes: u8, workers: u8) -> Site {
     let mut site = Site::of(control_planes, workers, 30);
     site.facts.values_mut().for_each(|facts| facts.stamp.as_mut().unwrap().adopted = true);
+    let server = format!("https://{}:{}", site.cluster.control_plane_name(), site.cluster.control_plane_port());
     let kubelet = |host: &String| KubeletFacts {
+        server: Some(server.clone()),
         host: host.clone(),
         runtime: Some("unix:///var/run/containerd/containerd.sock".to_owned()),
         certificates: Some(PKI.to_owned()),
@@ -48,6 +50,20 @@ fn where_no_admin_conf_is_nobody_has_a_copy() {
     site.running.certificates.retain(|one| one.path != ADMIN_CONF);
     assert!(kubeconfigs(&site).is_empty());
     assert!(site.steps().contains(&"node1/certs.ready".to_owned()));
+}
+
+/// The API server's certificate would not be accepted with that name.
+#[test]
+fn a_kubeconfig_for_the_operator_is_written_only_where_cluster_yaml_names_the_clusters_endpoint() {
+    const OPERATOR: &str = "@controller/kubeconfig.operator";
+    let mut site = adopted(1, 0);
+    assert!(site.steps().contains(&OPERATOR.to_owned()) && site.plan().unwrap().warnings.is_empty());
+    for server in [Some("https://10.0.0.1:6443".to_owned()), None] {
+        site.running.kubelets[0].server = server;
+        assert!(!site.steps().contains(&OPERATOR.to_owned()));
+        let warnings = site.plan().unwrap().warnings;
+        assert!(warnings.iter().any(|one| one.contains("no kubeconfig is written on this machine")), "{warnings:?}");
+    }
 }
 
 #[test]
@@ -86,17 +102,6 @@ fn what_cannot_be_restarted_or_is_elsewhere_is_refused_by_name_with_what_to_do()
         assert!(text.contains(words) && text.contains("kubeadm certs renew all"), "{text}");
         assert_eq!(error.exit_code(), ExitCode::Unsupported);
     }
-}
-
-#[test]
-fn a_kubelet_that_cannot_renew_its_certificate_is_mended_by_hand() {
-    let mut site = adopted(1, 1);
-    site.ends("node2", KUBELET_CLIENT, NOW + DAY);
-    let warnings = site.plan().unwrap().warnings;
-    assert!(warnings.iter().any(|warning| warning.starts_with("node2: kubelet has not renewed")), "{warnings:?}");
-    assert!(!site.steps().iter().any(|step| step.ends_with("certs.kubelet")));
-    site.ends("node1", KUBELET_CLIENT, NOW + DAY);
-    site.refused("node1: kubelet has not renewed its certificate");
 }
 
 #[test]

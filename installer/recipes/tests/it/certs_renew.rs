@@ -12,8 +12,8 @@ use kubexm_spec::cluster::{API_PORT, EtcdKind, InternalKind, LoadBalancerMode};
 use kubexm_spec::{Cluster, Digest, ExitCode};
 
 const ID: ClusterId = ClusterId::from_random([7; 16]);
-pub const NOW: i64 = 1_800_000_000;
-pub const DAY: i64 = 24 * 3600;
+const NOW: i64 = 1_800_000_000;
+const DAY: i64 = 24 * 3600;
 
 pub struct Site {
     pub cluster: Cluster,
@@ -67,7 +67,7 @@ impl Site {
         Self { cluster, facts, running, wanted: Renew::default() }
     }
 
-    pub fn ends(&mut self, host: &str, path: &str, ends: i64) {
+    fn ends(&mut self, host: &str, path: &str, ends: i64) {
         let all = self.running.certificates.iter_mut();
         all.filter(|one| one.host == host && one.path == path).for_each(|one| one.ends = ends);
     }
@@ -91,7 +91,7 @@ impl Site {
         self.plan().unwrap().plan.steps.iter().map(|step| step.id.0.clone()).collect()
     }
 
-    pub fn refused(&self, words: &str) {
+    fn refused(&self, words: &str) {
         let error = self.plan().unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
         assert_eq!(error.exit_code(), ExitCode::Preflight);

@@ -1,10 +1,12 @@
 //! A cluster that was adopted: what kubeadm has made there is renewed as everywhere, and what others have made is left alone.
 
-use kubexm_plan::kubeadm_certificates::PKI;
+use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, PKI, SUPER_ADMIN_CONF};
 use kubexm_plan::{Facts, runtime};
 use kubexm_spec::cluster::RuntimeKind;
+use kubexm_spec::one_line;
 
 use super::context::RenewContext;
+use super::due::Plane;
 use crate::adoption;
 use crate::error::RecipeError;
 
@@ -32,11 +34,13 @@ pub(super) fn refuse(cx: &RenewContext<'_>) -> Result<(), RecipeError> {
     for plane in planes(cx) {
         let Some(kubelet) = cx.running.kubelets.iter().find(|one| one.host == *plane) else { continue };
         if let Some(found) = kubelet.certificates.as_ref().filter(|found| *found != PKI) {
+            let found = one_line(found);
             problems.push(format!("{plane}: the certificates are in {found}, and are renewed in {PKI} only"));
         }
         // kubeadm finds runtimes below /var/run, which is a link to /run.
         let endpoint = kubelet.runtime.as_ref().map(|found| found.replacen("unix:///var/run/", "unix:///run/", 1));
         if let Some(found) = endpoint.filter(|found| found != wanted) {
+            let found = one_line(&found);
             problems.push(format!(
                 "{plane}: kubelet's runtime is at {found}, and containers are looked for at {wanted} only"
             ));
@@ -48,23 +52,38 @@ pub(super) fn refuse(cx: &RenewContext<'_>) -> Result<(), RecipeError> {
     }
 }
 
-/// What to do about the kubelet of a control plane that cannot renew its certificate any more: `kubeadm kubeconfig user` signs another
-/// one only with a configuration of kubeadm's, which kubexm has only on hosts that it has made.
-pub(super) const LATE_KUBELET: &str = "kubelet has not renewed its certificate, which has ended or ends within 7 days, and kubexm-install \
-                                       gives no other one to kubelets of adopted clusters: mend it by hand, as kubeadm's documentation says \
-                                       (Troubleshooting kubeadm: \"Kubelet client certificate rotation fails\")";
+/// So many static pods are named.
+const NAMED: usize = 10;
 
-/// Static pods that others have put beside kubeadm's.
-pub(super) fn left_running(cx: &RenewContext<'_>) -> Option<String> {
-    let facts = planes(cx).filter_map(|name| cx.facts.get(name));
+/// Static pods that others have put beside kubeadm's, where what they may read is renewed.
+pub(super) fn left_running(cx: &RenewContext<'_>, planes: &[Plane<'_>]) -> Option<String> {
+    let is_read =
+        |plane: &&Plane<'_>| plane.due.iter().any(|one| one.path == ADMIN_CONF || one.path == SUPER_ADMIN_CONF);
+    let facts = planes.iter().filter(is_read).filter_map(|plane| cx.facts.get(plane.name));
     let of_host = |facts: &Facts| adoption::foreign_pods(facts).map(|pod| format!("{pod} on {}", facts.host)).collect();
     let pods: Vec<Vec<String>> = facts.map(of_host).collect();
     let pods = pods.concat();
     (!pods.is_empty()).then(|| {
+        let more = if pods.len() > NAMED { " and more" } else { "" };
         format!(
-            "static pods that are not kubeadm's are not restarted: {}; one that reads admin.conf or super-admin.conf (kube-vip does) keeps \
+            "static pods that are not kubeadm's are not restarted: {}{more}; one that reads admin.conf or super-admin.conf (kube-vip does) keeps \
              the earlier certificate until you restart it, which must be before that one ends",
-            pods.join(", ")
+            pods[..pods.len().min(NAMED)].join(", ")
+        )
+    })
+}
+
+/// Why the operator gets no kubeconfig on this machine: the name in cluster.yaml is what the API server's certificate is checked
+/// against.
+pub(super) fn no_operator(cx: &RenewContext<'_>, first: &str) -> Option<String> {
+    let wanted = format!("https://{}:{}", cx.cluster.control_plane_name(), cx.cluster.control_plane_port());
+    let kubelet = cx.running.kubelets.iter().find(|one| one.host == first);
+    let found = kubelet.and_then(|one| one.server.as_deref()).unwrap_or("none");
+    (found != wanted).then(|| {
+        format!(
+            "no kubeconfig is written on this machine: the API server in {ADMIN_CONF} of {first} is {}, and that of cluster.yaml {wanted}; \
+             copy that file yourself, or correct spec.loadBalancer in cluster.yaml",
+            one_line(found)
         )
     })
 }

@@ -39,9 +39,6 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
             continue;
         };
         match plane(cx, &identity, name, facts) {
-            Ok(plane) if adopted && plane.kubelet.is_some() => {
-                problems.push(format!("{name}: {}", adopted::LATE_KUBELET));
-            }
             Ok(plane) => found.push(plane),
             Err(all) => problems.extend(all),
         }
@@ -59,13 +56,13 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
     }
     let workers = cx.cluster.hosts.iter().filter(|host| !planes.contains(&host.name));
     let workers = workers.filter_map(|host| Some((host.name.as_str(), late_kubelet(&of_host(cx, &host.name), cx)?)));
-    let mut workers: Vec<_> = workers.collect();
     let mut warnings = warnings(cx);
+    let no_operator = if adopted { adopted::no_operator(cx, first) } else { None };
+    let operator = no_operator.is_none();
     if adopted {
-        warnings.extend(workers.drain(..).map(|(name, _)| format!("{name}: {}", adopted::LATE_KUBELET)));
-        warnings.extend(adopted::left_running(cx));
+        warnings.extend(adopted::left_running(cx, &found).into_iter().chain(no_operator));
     }
-    Ok(Due { planes: found, workers, first, ended, adopted, warnings })
+    Ok(Due { planes: found, workers: workers.collect(), first, ended, adopted, operator, warnings })
 }
 
 /// The certificates of a host.

@@ -34,6 +34,8 @@ pub(super) struct Due<'a> {
     pub ended: bool,
     /// Whether kubexm has not made the cluster.
     pub adopted: bool,
+    /// Whether the operator gets the administrator's kubeconfig on the controller.
+    pub operator: bool,
     pub warnings: Vec<String>,
 }
 
