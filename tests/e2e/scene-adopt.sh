@@ -156,7 +156,10 @@ PY
 check "they end later, and those of authorities and kubelets as before" later
 api_answers() { lab host root a1 env KUBECONFIG=/root/.kube/config KUBECACHEDIR=/run/e2e-kubectl /usr/local/bin/kubectl get nodes && all_running a1; }
 check "the API server answers with root's copy, and every pod runs" within 120 api_answers
-operators() { lab in-net env KUBECONFIG="$WORK/$HOME_NAME/clusters/lab/kubeconfig" KUBECACHEDIR="$WORK/kubectl-cache" "$LAB/origin/dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubectl" get --raw /readyz; }
+operators() {
+  lab host root a1 'umask 077; cat > /run/operator.conf && KUBECONFIG=/run/operator.conf KUBECACHEDIR=/run/e2e-kubectl kubectl get --raw /readyz' \
+    < "$WORK/$HOME_NAME/clusters/lab/kubeconfig"
+}
 check "and with the operator's kubeconfig on this machine" operators
 # The control plane's four pods have other containers, the others those from before.
 restarted() {

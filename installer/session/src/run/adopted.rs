@@ -1,7 +1,7 @@
 //! A run of earlier, on hosts of a cluster that was adopted since, or is adopted no more.
 
 use kubexm_plan::ledger::{Record, not_rolled_back};
-use kubexm_plan::{Op, Pipeline, Plan, op};
+use kubexm_plan::{ClusterId, Op, Pipeline, Plan, op};
 use kubexm_spec::Cluster;
 
 use crate::error::SessionError;
@@ -44,7 +44,7 @@ fn why_not(plan: &Plan, stamp: Option<&op::Stamp>) -> Option<String> {
             "it is a {pipeline}, and the cluster there was adopted since: it would replace or remove what others have made"
         )),
         Some(stamp) if stamp.id != planned => {
-            let text = |id: Option<kubexm_plan::ClusterId>| id.map_or_else(|| "none".to_owned(), |id| id.to_string());
+            let text = |id: Option<ClusterId>| id.map_or_else(|| "none".to_owned(), |id| id.to_string());
             Some(format!(
                 "it is of an earlier cluster of that name, with the id {}, and the one there was adopted with the id {}",
                 text(planned),

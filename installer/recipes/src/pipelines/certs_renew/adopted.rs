@@ -2,7 +2,6 @@
 
 use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, PKI, SUPER_ADMIN_CONF};
 use kubexm_plan::{Facts, runtime};
-use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::one_line;
 
 use super::context::RenewContext;
@@ -21,13 +20,15 @@ pub(super) fn is_adopted(cx: &RenewContext<'_>) -> bool {
 /// Refuses what kubexm-install cannot renew: it would leave control planes whose pods have not read their new certificates.
 ///
 /// # Errors
-/// Another runtime than containerd, or certificates in another folder than kubeadm's own.
+/// A runtime whose programs are not looked for there, another endpoint of it, or certificates in another folder than kubeadm's own.
 pub(super) fn refuse(cx: &RenewContext<'_>) -> Result<(), RecipeError> {
     let kind = cx.cluster.runtime.kind;
     let mut problems = Vec::new();
-    if kind != RuntimeKind::Containerd {
+    let possible = runtime::RESTARTED_AS_FOUND.map(|traits| traits.kind);
+    if !possible.contains(&kind) {
+        let possible = possible.map(|kind| kind.to_string()).join(", ");
         problems.push(format!(
-            "the container runtime is {kind}, and pods of an adopted cluster are restarted with containerd only"
+            "the container runtime is {kind}, and pods of an adopted cluster are restarted with {possible} only"
         ));
     }
     let wanted = runtime::of(kind).endpoint;
