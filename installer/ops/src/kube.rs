@@ -5,6 +5,7 @@ pub(crate) mod apis;
 pub(crate) mod credentials;
 pub(crate) mod drained;
 pub(crate) mod objects;
+pub(crate) mod own_server;
 pub(crate) mod pages;
 pub(crate) mod removal;
 pub(crate) mod waiting;
@@ -19,7 +20,7 @@ use crate::{Machine, OpError, paths};
 
 /// Otherwise kubectl would leave a cache in root's home.
 const CACHE: &str = "--cache-dir=/run/kubexm/kubectl";
-const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
+pub(crate) const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
 
 /// kubectl with these arguments.
 pub(crate) fn kubectl<S: Into<String>>(args: impl IntoIterator<Item = S>) -> Program {

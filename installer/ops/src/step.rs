@@ -116,20 +116,30 @@ pub fn undo(
     Ok(())
 }
 
-/// Nothing but the adoption itself changes a host that was adopted, or rolls anything back there: an older run that goes on, or is
-/// rolled back, when others have made the cluster anew would remove theirs.
+/// Nothing but the adoption itself and a renewal of certificates changes a host that was adopted, or rolls anything back there: an older
+/// run that goes on, or is rolled back, when others have made the cluster anew would remove theirs.
 fn leave_what_is_adopted(step: &Step, machine: &Machine) -> Result<(), OpError> {
-    let adopts = step.ops.iter().all(|op| matches!(op, Op::Stamp(stamp) if stamp.adopted));
-    // What cannot be read is the stamp's own error.
+    let is_allowed = |op: &Op| matches!(op, Op::Stamp(stamp) if stamp.adopted) || is_of_renewal(op);
+    let allowed = step.ops.iter().all(is_allowed);
     match stamp::read(machine) {
-        Ok(Some(found)) if found.adopted && !adopts => Err(OpError::other(format!(
-            "this host is of cluster {:?}, which was adopted: kubexm-install has not made it, and changes nothing on it; if that \
-             is wrong, `kubexm-install adopt --roll-back RUN` undoes the adoption",
+        Ok(Some(found)) if found.adopted && !allowed => Err(OpError::other(format!(
+            "this host is of cluster {:?}, which was adopted: kubexm-install has not made it, and changes nothing on it but certificates \
+             that it renews; if that is wrong, `kubexm-install adopt --roll-back RUN` undoes the adoption",
             found.cluster
         ))),
         // It may be that of an adopted host. The stamp's own step says what to do, and a reset has looked before.
         Err(error) if !step.ops.iter().any(|op| matches!(op, Op::Reset(_) | Op::Stamp(_))) => Err(error),
         _ => Ok(()),
+    }
+}
+
+/// Whether a renewal of certificates on an adopted cluster has such an op. A `create` has some of them in another form.
+fn is_of_renewal(op: &Op) -> bool {
+    match op {
+        Op::CertificatesRenewed(_) | Op::KubeletCertificate(_) => true,
+        Op::StaticPodStarted(pod) => pod.is_of_kubeadm() && pod.reloaded.is_empty(),
+        Op::Kubeconfig(kubeconfig) => kubeconfig.replaces.is_some(),
+        _ => false,
     }
 }
 

@@ -17,6 +17,10 @@ pub const MANAGED: [(&str, &str); 11] = [
     ("super-admin.conf", "/etc/kubernetes/super-admin.conf"),
 ];
 
+/// The administrator's kubeconfig.
+pub const ADMIN_CONF: &str = "/etc/kubernetes/admin.conf";
+/// The same of a member of `system:masters`, whom no RBAC locks out; on the first control plane since 1.29.
+pub const SUPER_ADMIN_CONF: &str = "/etc/kubernetes/super-admin.conf";
 /// The folder of certificates.
 pub const PKI: &str = "/etc/kubernetes/pki";
 /// The certificate of the cluster's CA. kubeadm uses one that is there, and makes one otherwise.

@@ -241,8 +241,8 @@ pub enum RecipeError {
     /// What kubexm has not made it does not change.
     #[error(
         "cluster {cluster} was adopted, and `kubexm-install {command}` does not work on adopted clusters yet: it would replace or remove what \
-         others have made on {}; nothing was changed. `status`, `certs check`, `backup` and `drift` do work; `adopt --roll-back RUN` takes the \
-         adoption back",
+         others have made on {}; nothing was changed. `status`, `certs check`, `certs renew`, `backup` and `drift` do work; `adopt --roll-back \
+         RUN` takes the adoption back",
         .hosts.join(", ")
     )]
     Adopted {
@@ -252,6 +252,19 @@ pub enum RecipeError {
         command: &'static str,
         /// Hosts with the stamp of an adopted cluster.
         hosts: Vec<String>,
+    },
+    /// The certificates of this adopted cluster are renewed by hand.
+    #[error(
+        "cluster {cluster} was adopted, and kubexm-install cannot renew its certificates; nothing was changed:{}\n{by_hand}",
+        gap_lines(.problems)
+    )]
+    RenewedByHand {
+        /// `metadata.name`.
+        cluster: String,
+        /// Every reason.
+        problems: Vec<String>,
+        /// What to do instead.
+        by_hand: &'static str,
     },
     /// A reset of some hosts includes a member of a cluster that stays.
     #[error(
@@ -428,7 +441,10 @@ impl RecipeError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::NotInBundle { .. } | Self::Rendered { .. } | Self::Manifest { .. } => ExitCode::BundleIncomplete,
-            Self::Unsupported { .. } | Self::NotInstalled { .. } | Self::Adopted { .. } => ExitCode::Unsupported,
+            Self::Unsupported { .. }
+            | Self::NotInstalled { .. }
+            | Self::Adopted { .. }
+            | Self::RenewedByHand { .. } => ExitCode::Unsupported,
             Self::NoCluster
             | Self::NoHosts { .. }
             | Self::NoAddress { .. }

@@ -1,7 +1,7 @@
 //! A cluster as kubeadm has made it without kubexm, for tests: it agrees with its cluster.yaml.
 
 use kubexm_plan::cluster_facts::{Certificate, EtcdMember, KubeadmCluster, KubeletFacts, NodeFacts};
-use kubexm_plan::kubeadm_certificates::{AUTHORITIES, CLUSTER_CA};
+use kubexm_plan::kubeadm_certificates::{AUTHORITIES, CLUSTER_CA, PKI};
 use kubexm_plan::op::KUBELET_CLIENT;
 use kubexm_plan::{ClusterFacts, runtime};
 use kubexm_spec::Digest;
@@ -37,7 +37,13 @@ pub fn running(cluster: &Cluster) -> ClusterFacts {
         network: Some(network.plugin.to_string()),
         kubelets: nodes
             .iter()
-            .map(|host| KubeletFacts { host: host.name.clone(), runtime: Some(traits.endpoint.to_owned()) })
+            .map(|host| KubeletFacts {
+                host: host.name.clone(),
+                runtime: Some(traits.endpoint.to_owned()),
+                certificates: is_plane(&host.name).then(|| PKI.to_owned()),
+                server: is_plane(&host.name)
+                    .then(|| format!("https://{}:{}", cluster.control_plane_name(), cluster.control_plane_port())),
+            })
             .collect(),
         kubeadm: Some(KubeadmCluster {
             name: kubernetes.map(|one| one.cluster_name.clone()).unwrap_or_default(),

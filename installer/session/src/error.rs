@@ -204,6 +204,14 @@ pub enum SessionError {
         /// The run of the removal.
         by: String,
     },
+    /// A run that an adopted cluster is not changed by.
+    #[error("run {run} is neither continued nor rolled back on {host}: {why}; nothing was changed")]
+    OfAdopted {
+        run: String,
+        /// A control plane.
+        host: String,
+        why: String,
+    },
     /// Charts that cannot be installed.
     #[error("add-ons cannot be installed, and nothing was changed:\n{}", .problems.join("\n"))]
     Charts {
@@ -344,6 +352,7 @@ impl ExitError for SessionError {
             Self::Recipe(errors) => errors.iter().map(RecipeError::exit_code).max().unwrap_or(ExitCode::Internal),
             Self::Links { errors, .. } => errors.iter().map(LinkError::exit_code).max().unwrap_or(ExitCode::Internal),
             Self::Preflight { .. } => ExitCode::Preflight,
+            Self::OfAdopted { .. } => ExitCode::Unsupported,
             Self::Lint(_) => ExitCode::PlanLint,
             Self::ClusterMismatch { .. } | Self::NotCreated { .. } => ExitCode::Preflight,
             Self::IdUnproven { .. } => ExitCode::HostUntrusted,

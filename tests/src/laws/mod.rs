@@ -1,6 +1,7 @@
 //! The laws of every pipeline, over any kind of fleet. A checker returns what does not hold, so that it can be shown to
 //! refuse what is broken.
 
+mod adopted;
 mod again;
 mod case;
 mod compare;

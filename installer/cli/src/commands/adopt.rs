@@ -17,8 +17,8 @@ use crate::terminal::Shell;
 /// what to do about it. Nothing is changed and no lock is taken; our agent is put on a host that has none for as long as it takes.
 ///
 /// Without --dry-run each node then gets a record of the cluster that it belongs to (/var/lib/kubexm/stamp.json), and nothing else
-/// on it or in the cluster is changed. `status`, `certs check`, `backup` and `drift` work on it afterwards. Commands that would
-/// replace or remove what others have made there are refused (exit 22). Run again, it changes nothing.
+/// on it or in the cluster is changed. `status`, `certs check`, `certs renew`, `backup` and `drift` work on it afterwards. Commands that
+/// would replace or remove what others have made there are refused (exit 22). Run again, it changes nothing.
 ///
 /// The exit code is 53 if something is in the way, with --dry-run as well.
 ///
@@ -26,7 +26,7 @@ use crate::terminal::Shell;
 ///   kubexm-install adopt --dry-run --bundle site.tar.zst -f cluster.yaml
 ///   kubexm-install adopt --dry-run -f cluster.yaml --json | jq '.items[] | select(.verdict == "inTheWay")'
 ///   kubexm-install adopt -f cluster.yaml
-///   kubexm-install adopt -f cluster.yaml --roll-back RUN   # as `status` names it; the hosts are as before
+///   kubexm-install adopt -f cluster.yaml --roll-back RUN   # as `status` names it
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -43,7 +43,7 @@ pub struct Args {
     /// What to do when a step fails
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     on_failure: OnFailure,
-    /// Roll back an adoption [default run: the cluster's last one, if it has failed]
+    /// Roll back an adoption; certificates that were renewed meanwhile stay [default run: the cluster's last one, if it has failed]
     #[arg(long = "roll-back", value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     roll_back: Option<String>,
     /// One JSON document with --dry-run, else one JSON event a line

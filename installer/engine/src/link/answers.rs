@@ -229,7 +229,8 @@ pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<Clust
     for last in timers.iter_mut().filter_map(|timer| timer.last.as_mut()) {
         cut(&mut last.what, LONGEST_LINE);
     }
-    kubelets.iter_mut().filter_map(|one| one.runtime.as_mut()).for_each(|text| cut(text, LONGEST_LINE));
+    let of_kubelets = kubelets.iter_mut().flat_map(|one| [&mut one.runtime, &mut one.certificates, &mut one.server]);
+    of_kubelets.flatten().for_each(|text| cut(text, LONGEST_LINE));
     if let Some(kubeadm) = kubeadm {
         let KubeadmCluster {
             name,

@@ -4,7 +4,7 @@ use kubexm_charts::documents;
 use kubexm_plan::cluster_facts::{KubeadmCluster, KubeletFacts};
 use serde_json::Value;
 
-use crate::{Machine, OpError, fsio};
+use crate::{Machine, OpError, fsio, kube, paths};
 
 /// Where kubeadm keeps its configuration of the cluster.
 pub(super) const CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
@@ -16,6 +16,8 @@ const FLAG: &str = "--container-runtime-endpoint=";
 /// The first that names an endpoint counts: kubeadm 1.34 and later write it into a file of the instance.
 const CONFIGS: [&str; 2] = ["/var/lib/kubelet/instance-config.yaml", "/var/lib/kubelet/config.yaml"];
 const KEY: &str = "containerRuntimeEndpoint";
+/// A flag of the API server, in its manifest.
+const CERTIFICATE: &str = "- --tls-cert-file=";
 
 /// What the ConfigMap says.
 pub(super) fn of_config_map(object: &Value) -> Result<KubeadmCluster, String> {
@@ -45,7 +47,22 @@ pub(super) fn kubelet(machine: &Machine, host: &str) -> Result<Option<KubeletFac
     if !machine.path(KUBELET_CONF).is_file() {
         return Ok(None);
     }
-    Ok(Some(KubeletFacts { host: host.to_owned(), runtime: endpoint(machine)? }))
+    let manifest = fsio::read_text(&machine.path(kube::API_SERVER))?.unwrap_or_default();
+    let certificates = certificates_of(&manifest).map(str::to_owned);
+    let admin = fsio::read_text(&machine.path(paths::ADMIN_CONF))?.unwrap_or_default();
+    let server = server_of(&admin).map(str::to_owned);
+    Ok(Some(KubeletFacts { host: host.to_owned(), runtime: endpoint(machine)?, certificates, server }))
+}
+
+/// Which folder the API server reads its certificate from.
+fn certificates_of(manifest: &str) -> Option<&str> {
+    let file = manifest.lines().find_map(|line| line.trim().strip_prefix(CERTIFICATE))?;
+    file.trim_matches(['"', '\'']).rsplit_once('/').map(|(folder, _)| folder)
+}
+
+/// As kubeadm writes it: of one cluster, on a line of its own.
+fn server_of(kubeconfig: &str) -> Option<&str> {
+    kubeconfig.lines().find_map(|line| line.trim().strip_prefix("server: "))
 }
 
 /// A flag wins over a file (kubelet's own rule).
@@ -86,6 +103,11 @@ mod tests {
         assert_eq!((read.dns_domain.as_str(), read.etcd_data.as_deref()), ("cluster.local", Some("/var/lib/etcd")));
         assert_eq!(of("etcd:\n  external:\n    endpoints: [https://e:2379]\n").unwrap().etcd_data, None);
         assert!(of("").unwrap_err().contains("no ClusterConfiguration"));
+        let manifest = "  - command:\n    - kube-apiserver\n    - --tls-cert-file=/etc/kubernetes/ssl/apiserver.crt\n";
+        assert_eq!(certificates_of(manifest), Some("/etc/kubernetes/ssl"));
+        assert_eq!(certificates_of("kind: Pod\n"), None);
+        let kubeconfig = "clusters:\n- cluster:\n    server: https://lb:6443\n  name: lab\n";
+        assert_eq!(server_of(kubeconfig), Some("https://lb:6443"));
         assert!(of("- a").unwrap_err().contains("cannot be read"));
     }
 }

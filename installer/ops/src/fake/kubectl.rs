@@ -27,7 +27,16 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
     let args: Vec<&str> = args.iter().copied().skip(4).collect();
     match args.as_slice() {
         ["get", "--raw", "/readyz"] => Output::text("ok"),
-        ["--server", "https://127.0.0.1:6443", "get", "--raw", "/readyz"] => {
+        // `without-loopback`: 127.0.0.1 is not in its certificate, as kubeadm makes it by itself.
+        ["--server", "https://127.0.0.1:6443", "get", "--raw", "/readyz"]
+            if system.setting("without-loopback").unwrap_or(false) =>
+        {
+            let why =
+                "tls: failed to verify certificate: x509: certificate is valid for 10.233.0.1, 10.0.0.1, not 127.0.0.1";
+            Output::failed(1, format!("Unable to connect to the server: {why}"))
+        }
+        ["--server", "https://127.0.0.1:6443", "get", "--raw", "/readyz"]
+        | ["--server", "https://127.0.0.1:6443", "--tls-server-name", "kubernetes", "get", "--raw", "/readyz"] => {
             let answers = state.api_server.as_ref().is_some_and(|server| !server.ended);
             if answers {
                 Output::text("ok")

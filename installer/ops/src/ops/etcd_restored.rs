@@ -7,9 +7,9 @@ use kubexm_plan::etcd;
 use kubexm_plan::op::{EtcdRestored, RestorePhase, RestoreState, RestoredHost, SNAPSHOTS};
 use kubexm_spec::cluster::RuntimeKind;
 
-use super::static_pod_started::api_server_answers;
 use crate::etcd_data::{self, MemberData, can_restore, remove_all};
 use crate::fsio::{self, Access};
+use crate::kube::own_server;
 use crate::path_state::{Look, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave, backup, containers, own_etcd, started, systemd};
 
@@ -199,7 +199,7 @@ fn runs(machine: &Machine, runtime: RuntimeKind, pod: &str) -> Result<bool, OpEr
 /// Waits until this host's API server answers: the state of its pods is that of the backup until kubelet reports them again.
 fn answers(machine: &Machine) -> Result<(), OpError> {
     let begun = Instant::now();
-    while !api_server_answers(machine)? {
+    while !own_server::answers(machine)? {
         if begun.elapsed() > ANSWERS {
             return Err(OpError::other(format!(
                 "the API server does not answer {} s after it was started with the data of the backup: look at \

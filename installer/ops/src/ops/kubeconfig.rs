@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io::Write as _;
 
 use kubexm_plan::op::{Copied, Kubeconfig};
+use kubexm_spec::Digest;
 
 use crate::dirfd::DirFd;
 use crate::fsio::{self, Access};
@@ -20,12 +21,21 @@ struct User {
 impl Converge for Kubeconfig {
     fn observe(&self, machine: &Machine) -> Result<Copied, OpError> {
         let user = user(machine, &self.user)?;
-        let file = PathState::look(machine, &path(&user))?;
-        let settled = match (&file.entry, PathEntry::look(machine, paths::ADMIN_CONF)?.digest()) {
-            (PathEntry::File { digest, mode: 0o600, uid, gid }, Some(admin)) => {
-                *digest == admin && (*uid, *gid) == (user.uid, user.gid)
+        let path = path(&user);
+        let file = match PathState::look(machine, &path) {
+            // What cannot be looked at, below a link of the user's for example, is no copy that is replaced.
+            Err(_) if self.replaces.is_some() => {
+                PathState { path, entry: PathEntry::Special, missing: Vec::new(), held: None }
             }
-            _ => false,
+            found => found?,
+        };
+        let admin = PathEntry::look(machine, paths::ADMIN_CONF)?.digest();
+        let settled = match (self.replaces, &file.entry) {
+            (Some(was), entry) => !is_copy(entry, was) || admin == Some(was),
+            (None, PathEntry::File { digest, mode: 0o600, uid, gid }) => {
+                admin == Some(*digest) && (*uid, *gid) == (user.uid, user.gid)
+            }
+            (None, _) => false,
         };
         Ok(Copied { file, settled })
     }
@@ -45,16 +55,26 @@ impl Converge for Kubeconfig {
         })?;
         let (path, owner) = (path(&user), (user.uid, user.gid));
         path_state::replaceable(machine, &path)?;
+        let access = match (self.replaces, PathEntry::look(machine, &path)?) {
+            (Some(was), entry) if !is_copy(&entry, was) => return Ok(()),
+            (Some(_), PathEntry::File { mode, uid, gid, .. }) => Access { mode, owner: Some((uid, gid)) },
+            _ => Access { mode: 0o600, owner: Some(owner) },
+        };
         // The folders belong to the user, who may replace them while root writes.
         let folder = DirFd::open(&machine.path(&user.home))?.child(".kube", 0o700, owner)?;
-        let access = Access { mode: 0o600, owner: Some(owner) };
         fsio::place_in(&folder, OsStr::new("config"), access, |file| file.write_all(&bytes))?;
         machine.relabel(&path)
     }
 
     fn restore(&self, machine: &Machine, before: &Copied, wave: Wave) -> Result<(), OpError> {
-        if wave == Wave::Data { before.file.restore(machine) } else { Ok(()) }
+        // One that was left alone may be another by now.
+        let was_replaced = self.replaces.is_none_or(|was| is_copy(&before.file.entry, was));
+        if wave == Wave::Data && was_replaced { before.file.restore(machine) } else { Ok(()) }
     }
+}
+
+fn is_copy(entry: &PathEntry, was: Digest) -> bool {
+    entry.digest() == Some(was)
 }
 
 fn path(user: &User) -> String {
@@ -85,9 +105,16 @@ mod tests {
     use crate::cases::{Case, Cases, Tested};
 
     impl Cases for Kubeconfig {
-        const TESTED: Tested<Case<Self>> = Tested::Here(&[("a user's kubeconfig", |h| {
-            h.with_cluster();
-            Kubeconfig { user: "root".into() }
-        })]);
+        const TESTED: Tested<Case<Self>> = Tested::Here(&[
+            ("a user's kubeconfig", |h| {
+                h.with_cluster();
+                Kubeconfig { user: "root".into(), replaces: None }
+            }),
+            ("a copy of an earlier admin.conf", |h| {
+                h.with_cluster();
+                h.put("/root/.kube/config", "an earlier one");
+                Kubeconfig { user: "root".into(), replaces: Some(Digest::of("an earlier one")) }
+            }),
+        ]);
     }
 }

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use kubexm_plan::op::{PodReady, Started, StaticPodStarted, StaticPodState};
 use kubexm_spec::Digest;
-use kubexm_spec::cluster::API_PORT;
 
 use crate::container::{Container, Signal};
-use crate::kube::kubectl;
+use crate::kube::own_server;
 use crate::ops::act::members;
 use crate::started::{boot_id, digests, holds, read_record, remove_record, write_record};
 use crate::{Converge, Machine, OpError, Wave, containers, fsio};
@@ -231,7 +230,7 @@ fn not_reloaded(op: &StaticPodStarted) -> OpError {
 fn ready(op: &StaticPodStarted, machine: &Machine, until: PodReady) -> Result<bool, OpError> {
     match until {
         PodReady::Serves { port } => serves(op, machine, port),
-        PodReady::ApiServer | PodReady::ApiServerAgain => api_server_answers(machine),
+        PodReady::ApiServer | PodReady::ApiServerAgain => own_server::answers(machine),
         PodReady::Member => {
             let Some(client) = members::client(machine)? else { return Ok(false) };
             Ok(client.status(machine, members::LOCAL).is_ok_and(|status| status.trouble.is_none()))
@@ -251,12 +250,6 @@ fn serves(op: &StaticPodStarted, machine: &Machine, port: u16) -> Result<bool, O
         }
     }
     Ok(false)
-}
-
-/// Whether the API server of this very host answers: by admin.conf a load balancer might ask another one.
-pub(crate) fn api_server_answers(machine: &Machine) -> Result<bool, OpError> {
-    let server = format!("https://127.0.0.1:{API_PORT}");
-    Ok(machine.try_run(&kubectl(["--server", &server, "get", "--raw", "/readyz"]))?.code == 0)
 }
 
 #[cfg(test)]

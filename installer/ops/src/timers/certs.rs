@@ -21,7 +21,7 @@ use time::OffsetDateTime;
 use super::lease::Lease;
 use crate::cluster_facts::{certificates, members};
 use crate::fsio::{self, Access};
-use crate::ops::static_pod_started::api_server_answers;
+use crate::kube::own_server;
 use crate::teardown::moving_address;
 use crate::{Machine, OpError, dispatch, probe};
 
@@ -227,7 +227,7 @@ impl Mark {
 /// What could not start with a cut file starts now: kubelet's pauses between two tries have grown meanwhile. Whether it does is asked later.
 fn await_api_server(machine: &Machine) -> Result<(), OpError> {
     let begun = Instant::now();
-    while machine.is_real() && begun.elapsed() < COMES_BACK && !api_server_answers(machine)? {
+    while machine.is_real() && begun.elapsed() < COMES_BACK && !own_server::answers(machine)? {
         std::thread::sleep(PAUSE);
     }
     Ok(())
@@ -253,7 +253,7 @@ fn is_whole_key(bytes: &[u8]) -> bool {
 
 fn with_a_copy(machine: &Machine, config: &CertsConfig) -> Vec<String> {
     let is_copy = |user: &&String| {
-        let op = Op::from(Kubeconfig { user: (*user).clone() });
+        let op = Op::from(Kubeconfig { user: (*user).clone(), replaces: None });
         dispatch::observe(&op, machine).is_ok_and(|found| found.satisfied)
     };
     config.users.iter().filter(is_copy).cloned().collect()
@@ -345,7 +345,7 @@ fn kubelet_lives(machine: &Machine, now: i64) -> Result<(), OpError> {
 
 /// A restart needs the other control planes.
 fn healthy(machine: &Machine) -> Result<(), OpError> {
-    if !api_server_answers(machine)? {
+    if !own_server::answers(machine)? {
         return Err(OpError::other(
             "the API server of this host does not answer, and no certificate has ended that would explain it: mend that first; nothing was renewed",
         ));
@@ -373,7 +373,7 @@ fn restarts(machine: &Machine, config: &CertsConfig, ended: bool) -> impl Iterat
 }
 
 fn kubeconfigs(users: &[String]) -> impl Iterator<Item = Op> {
-    users.iter().map(|user| Kubeconfig { user: user.clone() }.into())
+    users.iter().map(|user| Kubeconfig { user: user.clone(), replaces: None }.into())
 }
 
 fn wanting<'o>(machine: &Machine, ops: impl IntoIterator<Item = &'o Op>) -> Result<Vec<&'o Op>, OpError> {

@@ -164,7 +164,7 @@ fn a_worker_and_a_control_plane_join_and_a_second_run_has_nothing_to_do() {
     }
     assert_eq!(fleet.nodes(), ["node1", "node2", "node3"]);
     assert_eq!(fleet.members(), ["node1", "node2"]);
-    let kubeconfig = Op::from(Kubeconfig { user: "root".into() });
+    let kubeconfig = Op::from(Kubeconfig { user: "root".into(), replaces: None });
     dispatch::converge(&kubeconfig, &fleet.hosts[1].machine).expect("a kubeconfig on the second control plane");
     assert!(satisfied(&kubeconfig, &fleet.hosts[1].machine));
 }

@@ -7,9 +7,14 @@ use std::io::Write;
 use crate::common::Host;
 use kubexm_ops::ledger::{Outcome, Record, SCHEMA};
 use kubexm_ops::{Ledger, Wave, step};
-use kubexm_plan::op::{Dir, Stamp};
+use kubexm_plan::op::{CertificatesRenewed, Dir, Kubeconfig, PodReady, Renewal, Stamp, StaticPodStarted};
 use kubexm_plan::{Step, StepId, Undo};
+use kubexm_spec::Digest;
+use kubexm_spec::cluster::RuntimeKind;
 
+const ADMIN: &str = "/etc/kubernetes/admin.conf";
+const COPY: &str = "/root/.kube/config";
+const CONTROLLER_MANAGER: &str = "/etc/kubernetes/controller-manager.conf";
 const THREADS: u64 = 8;
 const EACH: u64 = 25;
 
@@ -93,7 +98,7 @@ fn a_rollback_removes_the_ledger_of_a_free_host_and_keeps_that_of_an_older_clust
 }
 
 #[test]
-fn on_an_adopted_host_nothing_goes_on_and_nothing_is_taken_back_but_the_adoption() {
+fn on_an_adopted_host_nothing_goes_on_and_nothing_is_taken_back_but_the_adoption_and_a_renewal() {
     let stamped = |run: &str, cluster: &str, adopted: bool| {
         Step::on("node1", run, "Mark the node")
             .ensure(Stamp { cluster: cluster.to_owned(), id: None, bundle: None, adopted })
@@ -101,6 +106,7 @@ fn on_an_adopted_host_nothing_goes_on_and_nothing_is_taken_back_but_the_adoption
             .build()
     };
     let host = Host::fresh();
+    host.with_cluster();
     let older = Step::on("node1", "older", "Make a folder")
         .ensure(Dir { path: "/etc/older".to_owned(), mode: 0o755 })
         .undo(Undo::RestoreBefore)
@@ -112,7 +118,10 @@ fn on_an_adopted_host_nothing_goes_on_and_nothing_is_taken_back_but_the_adoption
     step::converge(&adoption, &host.machine, "adoption", 1, &unstamped).expect("adopted");
 
     let mut refused = vec![step::undo(&older, &host.machine, "older", 1, &before, Wave::Data)];
-    for other in [older, stamped("resumed", "lab", false)] {
+    let kubeconfig = |replaces| Kubeconfig { user: "root".to_owned(), replaces };
+    let of_create = Step::on("node1", "kubeconfig.users", "A kubeconfig").ensure(kubeconfig(None));
+    let of_create = of_create.undo(Undo::RestoreBefore).build();
+    for other in [older, stamped("resumed", "lab", false), of_create] {
         let found = step::observe(&other, &host.machine).expect("a look");
         refused.push(step::converge(&other, &host.machine, "resumed", 2, &found));
     }
@@ -121,10 +130,37 @@ fn on_an_adopted_host_nothing_goes_on_and_nothing_is_taken_back_but_the_adoption
         assert!(text.contains("which was adopted"), "{text}");
     }
     assert!(host.machine.path("/etc/older").is_dir());
+
+    let (admin, file) = (Digest::of(host.read(ADMIN)), Digest::of(host.read(CONTROLLER_MANAGER)));
+    let one = |name: &str, path: &str, was| Renewal { name: name.to_owned(), path: path.to_owned(), was };
+    let certificates = vec![one("controller-manager.conf", CONTROLLER_MANAGER, file), one("admin.conf", ADMIN, admin)];
+    let pod = StaticPodStarted {
+        pod: "kube-controller-manager".to_owned(),
+        after: vec![CONTROLLER_MANAGER.to_owned()],
+        reloaded: Vec::new(),
+        runtime: RuntimeKind::Containerd,
+        ready: PodReady::Running,
+    };
+    let renewal = Step::on("node1", "certs.renew", "Renew").ensure(CertificatesRenewed { certificates }).ensure(pod);
+    let renewal = renewal.ensure(kubeconfig(Some(admin))).undo(Undo::RestoreBefore).build();
+    host.put(COPY, host.read(ADMIN));
+    let found = step::observe(&renewal, &host.machine).expect("a look");
+    step::converge(&renewal, &host.machine, "renewal", 3, &found).expect("renewed");
+    assert!(host.read(ADMIN).contains("renewed"));
+    assert_eq!(host.read(COPY), host.read(ADMIN));
+    for wave in Wave::ALL {
+        step::undo(&renewal, &host.machine, "renewal", 3, &found, wave).expect("rolled back");
+    }
+    assert_eq!([ADMIN, COPY].map(|path| Digest::of(host.read(path))), [admin, admin]);
+
+    let found = step::observe(&renewal, &host.machine).expect("a look");
+    step::converge(&renewal, &host.machine, "again", 4, &found).expect("renewed");
+    let renewed = host.read(ADMIN);
     for wave in Wave::ALL {
         step::undo(&adoption, &host.machine, "adoption", 1, &unstamped, wave).expect("undone");
     }
-    assert!(!host.machine.path("/var/lib/kubexm/stamp.json").exists());
+    assert!(!host.machine.path("/var/lib/kubexm").exists(), "with what was kept of the earlier certificates");
+    assert_eq!([ADMIN, COPY].map(|path| host.read(path)), [renewed.clone(), renewed], "they are the cluster's");
 }
 
 /// It may be of a cluster that was adopted.

@@ -35,7 +35,7 @@ fn give(path: &Path) {
 }
 
 fn op() -> Op {
-    Kubeconfig { user: "alice".into() }.into()
+    Kubeconfig { user: "alice".into(), replaces: None }.into()
 }
 
 /// Content, owner and mode of root's file and its folder.
@@ -121,14 +121,14 @@ fn a_link_or_a_second_name_in_place_of_the_file_is_replaced_and_what_it_leads_to
         let (target, config) = (host.machine.path("/etc/victim/config"), kube.join("config"));
         if hard { fs::hard_link(&target, &config) } else { symlink(&target, &config) }.expect("a link");
         let before = victim(&host);
-        let found = Kubeconfig { user: "alice".into() }.observe(&host.machine).expect("a look");
+        let found = Kubeconfig { user: "alice".into(), replaces: None }.observe(&host.machine).expect("a look");
         dispatch::keep(&op(), &host.machine).expect("kept");
         dispatch::converge(&op(), &host.machine).expect("a kubeconfig");
         assert_eq!(victim(&host), before, "hard: {hard}");
         assert_eq!(host.read("/home/alice/.kube/config"), ADMIN);
         assert!(!config.is_symlink());
         for wave in Wave::ALL {
-            Kubeconfig { user: "alice".into() }.restore(&host.machine, &found, wave).expect("restored");
+            Kubeconfig { user: "alice".into(), replaces: None }.restore(&host.machine, &found, wave).expect("restored");
         }
         assert_eq!(victim(&host), before, "hard: {hard}");
         assert_eq!(host.read("/home/alice/.kube/config"), "of root\n");
@@ -141,7 +141,7 @@ fn a_restored_file_gets_the_owner_of_the_file_that_was_read() {
     let config = host.machine.path("/home/alice/.kube/config");
     host.put("/home/alice/.kube/config", "hers\n");
     give(&config);
-    let found = Kubeconfig { user: "alice".into() }.observe(&host.machine).expect("a look");
+    let found = Kubeconfig { user: "alice".into(), replaces: None }.observe(&host.machine).expect("a look");
     dispatch::keep(&op(), &host.machine).expect("kept");
     dispatch::converge(&op(), &host.machine).expect("a kubeconfig");
     let kube = host.machine.path("/home/alice/.kube");
@@ -149,7 +149,7 @@ fn a_restored_file_gets_the_owner_of_the_file_that_was_read() {
     symlink(host.machine.path("/etc/victim"), &kube).expect("a link");
     give(&host.machine.path("/home/alice"));
     let before = victim(&host);
-    let op = Kubeconfig { user: "alice".into() };
+    let op = Kubeconfig { user: "alice".into(), replaces: None };
     let error = op.restore(&host.machine, &found, Wave::Data).expect_err("a link").full();
     assert!(error.contains("/home/alice/.kube is a symbolic link"), "{error}");
     assert_eq!(victim(&host), before);

@@ -21,6 +21,7 @@ mod join;
 mod kube_object;
 mod kubeadm_files;
 mod kubeadm_upgrade;
+mod kubeconfig;
 mod ledger;
 mod links;
 mod manifests;

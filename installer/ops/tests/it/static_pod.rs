@@ -287,3 +287,13 @@ fn a_proxy_whose_manifest_is_gone_is_awaited_by_nobody() {
     }
     assert!(look_at_proxy(&host).1.container.is_none());
 }
+
+/// kubeadm puts 127.0.0.1 into it only where its configuration says so.
+#[test]
+fn an_api_server_whose_certificate_has_other_names_is_asked_by_the_name_that_it_has() {
+    let host = control_plane();
+    fake(&host).put("without-loopback", b"true").expect("a setting");
+    host.put(POLICY, "second");
+    converge(&host);
+    assert!(has(&host, "second"));
+}

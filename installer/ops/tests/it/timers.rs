@@ -231,7 +231,8 @@ fn renewing() -> Host {
         renew_before_s: 91 * 86_400,
     };
     host.put(&CERTS.config(), serde_json::to_string(&config).expect("JSON"));
-    dispatch::converge(&Op::from(Kubeconfig { user: "root".to_owned() }), &host.machine).expect("a kubeconfig");
+    dispatch::converge(&Op::from(Kubeconfig { user: "root".to_owned(), replaces: None }), &host.machine)
+        .expect("a kubeconfig");
     host
 }
 

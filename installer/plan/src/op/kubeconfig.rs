@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
@@ -14,6 +15,10 @@ use crate::resource::{Resource, ResourceChange};
 pub struct Kubeconfig {
     /// A user of the node; `.kube/config` in their home is written and owned by them.
     pub user: String,
+    /// Digest of an earlier admin.conf: only a copy of that one is replaced, and keeps its mode and owner. A file of the
+    /// user's own is left alone, and nothing is written where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<Digest>,
 }
 
 /// The user's kubeconfig, and whether it equals admin.conf.
@@ -22,7 +27,7 @@ pub struct Kubeconfig {
 pub struct Copied {
     /// `.kube/config` of the user's home.
     pub file: PathState,
-    /// Whether it equals admin.conf and belongs to the user.
+    /// Whether it equals admin.conf and belongs to the user, or is none of the copies that are replaced.
     pub settled: bool,
 }
 
@@ -48,7 +53,8 @@ impl OpKind for Kubeconfig {
 
 impl fmt::Display for Kubeconfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "kubeconfig of {}", self.user)
+        write!(f, "kubeconfig of {}", self.user)?;
+        self.replaces.map_or(Ok(()), |was| write!(f, ", where it is a copy of {was}"))
     }
 }
 

@@ -17,6 +17,10 @@ pub const ALL: [&RuntimeTraits; 4] = [&containerd::TRAITS, &docker::TRAITS, &cri
 /// Those that recipes install: the remains of an earlier run are of one of them.
 pub const INSTALLED: [&RuntimeTraits; 3] = [&containerd::TRAITS, &docker::TRAITS, &cri_o::TRAITS];
 
+/// Those whose static pods are restarted on clusters that others have made. The programs of the others are looked for where kubexm
+/// puts them.
+pub const RESTARTED_AS_FOUND: [&RuntimeTraits; 1] = [&containerd::TRAITS];
+
 /// The traits of a runtime.
 pub const fn of(kind: RuntimeKind) -> &'static RuntimeTraits {
     match kind {

@@ -22,6 +22,7 @@ use crate::error::RecipeError;
 pub use input::{AdoptionInput, Origin};
 use item::Items;
 pub use item::{AdoptionItem, Verdict};
+pub(crate) use node::foreign_pods;
 pub use versions::BundleVersions;
 
 /// What is known of a cluster.
@@ -63,11 +64,15 @@ impl Adoption {
     }
 }
 
-/// Refuses a pipeline that would change hosts of an adopted cluster: their ledgers do not say what others have made there.
+/// Refuses a pipeline that would replace or remove what others have made on hosts of an adopted cluster, which their ledgers do not
+/// know. A renewal replaces only what kubeadm itself renews.
 ///
 /// # Errors
 /// A host has the stamp of an adopted cluster.
 pub fn refuse(pipeline: Pipeline, cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> Result<(), RecipeError> {
+    if pipeline == Pipeline::CertsRenew {
+        return Ok(());
+    }
     let is_adopted = |facts: &&Facts| facts.stamp.as_ref().is_some_and(|stamp| stamp.adopted);
     let hosts: Vec<String> = facts.values().filter(is_adopted).map(|facts| facts.host.clone()).collect();
     match hosts.is_empty() {

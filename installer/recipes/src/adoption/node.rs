@@ -123,11 +123,15 @@ fn authorities(input: &AdoptionInput<'_>, host: &Host, items: &mut Items) {
 
 const FIX: &str = "kubeadm writes it: find out why the node has none";
 
-/// Static pods of others: a load balancer before the API servers, most often. They are left alone.
+/// Manifests of others in kubelet's folder: of a load balancer before the API servers, most often. They are left alone.
+pub(crate) fn foreign_pods(facts: &Facts) -> impl Iterator<Item = &str> {
+    let manifests = facts.leftovers.iter().map(|left| left.what.as_str());
+    manifests.filter(|path| path.strip_prefix(MANIFESTS).is_some_and(|file| !PODS.contains(&file)))
+}
+
 fn pods(facts: &Facts, items: &mut Items) {
-    let manifests = facts.leftovers.iter().filter_map(|left| left.what.strip_prefix(MANIFESTS));
-    for other in manifests.filter(|file| !PODS.contains(file)) {
-        items.unknown(Some(&facts.host), "static pod", format!("{MANIFESTS}{other}"));
+    for manifest in foreign_pods(facts) {
+        items.unknown(Some(&facts.host), "static pod", manifest);
     }
     for docker in &facts.docker {
         items.unknown(Some(&facts.host), "docker", docker.what.clone());

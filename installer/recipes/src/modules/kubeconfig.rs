@@ -9,9 +9,9 @@ use crate::draft::Draft;
 /// On a control plane, after it was started.
 pub fn step(node: &PlannedHost<'_>) -> Step {
     let mut step = Step::on(node.name(), "kubeconfig.users", "Give root and the SSH user a kubeconfig")
-        .ensure(Kubeconfig { user: "root".to_owned() });
+        .ensure(Kubeconfig { user: "root".to_owned(), replaces: None });
     if node.host.user != "root" {
-        step = step.ensure(Kubeconfig { user: node.host.user.clone() });
+        step = step.ensure(Kubeconfig { user: node.host.user.clone(), replaces: None });
     }
     step.undo(Undo::RestoreBefore).build()
 }

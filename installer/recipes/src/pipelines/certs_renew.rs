@@ -4,6 +4,7 @@
 //! ended, one control plane after the other is renewed, and each is healthy before the next. Where something has ended,
 //! nobody can be healthy before all are renewed: then each phase goes over all control planes before the next one.
 
+mod adopted;
 mod check;
 mod context;
 mod due;
@@ -37,23 +38,26 @@ const RESTART_S: u64 = 300;
 
 /// The plan that renews certificates. Where nothing is due, its steps are satisfied already.
 pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
-    let Due { planes, workers, first, ended, warnings } = check::site(cx)?;
+    let Due { planes, workers, first, ended, adopted, operator, warnings } = check::site(cx)?;
     let mut chain = Chain::default();
     let external_etcd = cx.cluster.etcd.kind != EtcdKind::Kubeadm;
+    let kube_vip = !adopted && kube_vip::runs(cx.cluster);
     if ended {
         planes.iter().for_each(|plane| chain.renew(plane));
-        for pod in pods(cx) {
+        for pod in pods(cx, kube_vip) {
             planes.iter().for_each(|plane| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
         }
-        planes.iter().for_each(|plane| chain.hand_out(plane, external_etcd));
+        planes.iter().for_each(|plane| chain.hand_out(plane, adopted, external_etcd));
     } else {
         for plane in &planes {
             chain.renew(plane);
-            pods(cx).for_each(|pod| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
-            chain.hand_out(plane, external_etcd);
+            pods(cx, kube_vip).for_each(|pod| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
+            chain.hand_out(plane, adopted, external_etcd);
         }
     }
-    chain.operator(first);
+    if operator {
+        chain.operator(first);
+    }
     let last = chain.last.clone();
     for (name, was) in workers {
         chain.last.clone_from(&last);
@@ -131,13 +135,15 @@ impl Chain {
         );
     }
 
-    fn hand_out(&mut self, plane: &Plane<'_>, external_etcd: bool) {
-        let mut step = Step::on(plane.name, "kubeconfig.users", "Give root and the SSH user a kubeconfig")
-            .ensure(Kubeconfig { user: "root".to_owned() });
-        if plane.user != "root" {
-            step = step.ensure(Kubeconfig { user: plane.user.to_owned() });
+    fn hand_out(&mut self, plane: &Plane<'_>, adopted: bool, external_etcd: bool) {
+        match (adopted, plane.admin) {
+            (false, _) => self.kubeconfigs(plane, "Give root and the SSH user a kubeconfig", None),
+            (true, Some(was)) => {
+                self.kubeconfigs(plane, "Renew the copies of admin.conf of root and the SSH user", Some(was));
+            }
+            // Nobody can have a copy of what is not there.
+            (true, None) => {}
         }
-        self.then(step.undo(Undo::RestoreBefore).build());
         self.then(
             Step::on(plane.name, "certs.ready", "Wait until the control plane is ready")
                 .probe(
@@ -148,6 +154,15 @@ impl Chain {
                 .undo(Undo::Nothing)
                 .build(),
         );
+    }
+
+    fn kubeconfigs(&mut self, plane: &Plane<'_>, title: &str, replaces: Option<Digest>) {
+        let mut step =
+            Step::on(plane.name, "kubeconfig.users", title).ensure(Kubeconfig { user: "root".to_owned(), replaces });
+        if plane.user != "root" {
+            step = step.ensure(Kubeconfig { user: plane.user.to_owned(), replaces });
+        }
+        self.then(step.undo(Undo::RestoreBefore).build());
     }
 
     fn operator(&mut self, first: &str) {
@@ -164,8 +179,8 @@ impl Chain {
 }
 
 /// Static pods with the files of kubeadm's that they read.
-fn pods(cx: &RenewContext<'_>) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
-    read_by(cx.cluster.etcd.kind == EtcdKind::Kubeadm, kube_vip::runs(cx.cluster))
+fn pods(cx: &RenewContext<'_>, kube_vip: bool) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    read_by(cx.cluster.etcd.kind == EtcdKind::Kubeadm, kube_vip)
 }
 
 fn restart(cx: &RenewContext<'_>, plane: &Plane<'_>, (pod, files): (&str, &[&str]), ended: bool) -> Step {

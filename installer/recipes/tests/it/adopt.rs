@@ -227,6 +227,7 @@ fn an_adopted_cluster_is_known_and_one_that_kubexm_made_has_nothing_to_adopt() {
     assert_eq!((site.found().origin, site.plan().unwrap().steps.len()), (Origin::Adopted, 3));
     let refused = refuse(Pipeline::Create, &site.cluster, &site.facts).unwrap_err();
     assert_eq!(refused.exit_code(), ExitCode::Unsupported);
+    refuse(Pipeline::CertsRenew, &site.cluster, &site.facts).unwrap();
     let text = refused.to_string();
     assert!(text.contains("`kubexm-install create`") && text.contains("node1, node2, node3"), "{text}");
 

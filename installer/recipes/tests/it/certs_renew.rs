@@ -15,16 +15,16 @@ const ID: ClusterId = ClusterId::from_random([7; 16]);
 const NOW: i64 = 1_800_000_000;
 const DAY: i64 = 24 * 3600;
 
-struct Site {
-    cluster: Cluster,
-    facts: BTreeMap<String, Facts>,
-    running: ClusterFacts,
+pub struct Site {
+    pub cluster: Cluster,
+    pub facts: BTreeMap<String, Facts>,
+    pub running: ClusterFacts,
     wanted: Renew,
 }
 
 impl Site {
     /// Control planes and workers whose certificates all end in so many days.
-    fn of(control_planes: u8, workers: u8, days: i64) -> Self {
+    pub fn of(control_planes: u8, workers: u8, days: i64) -> Self {
         let cluster = sample::fleet(control_planes, workers);
         let mut facts = sample::all_facts(&cluster);
         for facts in facts.values_mut() {
@@ -72,7 +72,7 @@ impl Site {
         all.filter(|one| one.host == host && one.path == path).for_each(|one| one.ends = ends);
     }
 
-    fn plan(&self) -> Result<Renewed, RecipeError> {
+    pub fn plan(&self) -> Result<Renewed, RecipeError> {
         let renewed = certs_renew(&RenewContext {
             cluster: &self.cluster,
             cluster_digest: Digest::of("yaml"),
@@ -87,7 +87,7 @@ impl Site {
         Ok(renewed)
     }
 
-    fn steps(&self) -> Vec<String> {
+    pub fn steps(&self) -> Vec<String> {
         self.plan().unwrap().plan.steps.iter().map(|step| step.id.0.clone()).collect()
     }
 

@@ -3,6 +3,7 @@
 
 mod addons;
 mod adopt;
+mod adopted_certs;
 mod balancer;
 mod calico;
 mod certs_renew;

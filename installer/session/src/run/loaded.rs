@@ -8,7 +8,7 @@ use kubexm_plan::{CheckedPlan, Pipeline};
 
 use super::driver::RunDriver;
 use super::ended::Ended;
-use super::select;
+use super::{adopted, select};
 use crate::access::Access;
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::{Opened, Verified};
@@ -199,7 +199,9 @@ impl<S: Subject> Loaded<'_, S> {
         let holder = session.holder("rollback", &self.home.name);
         let reach = Reach { access: &self.access, bundle: self.subject.bundle(), hosts, holder: &holder };
         let fleet = Fleet::connect(session, reach, unreachable).await?;
-        not_pruned_since(session, &fleet, (self.run.id().as_str(), self.plan.plan())).await?;
+        let of_run = (self.run.id().as_str(), self.plan.plan());
+        adopted::check(session, &fleet, self.subject.cluster(), of_run).await?;
+        not_pruned_since(session, &fleet, of_run).await?;
         fleet.keep(session.events).await;
         let (cluster, home, plan) = (self.subject.cluster(), &self.home, &self.plan);
         let bundle = self.subject.bundle();

@@ -1,6 +1,7 @@
 //! Execution of a plan, from the confirmation to the end: executed, resumed, rolled back; one driver for every
 //! pipeline.
 
+mod adopted;
 mod agents;
 mod driver;
 mod ended;

@@ -11,7 +11,7 @@ use kubexm_spec::Digest;
 use super::driver::RunDriver;
 use super::ended::{Direction, Ended};
 use super::loaded::Loaded;
-use super::{secrets, select};
+use super::{adopted, secrets, select};
 use crate::authorities::Authorities;
 use crate::bundle::opened::{Opened, Verified};
 use crate::confirm::{Change, Question};
@@ -107,7 +107,9 @@ impl<'s, S: Startable> Loaded<'s, S> {
         let reach = Reach { access: &access, bundle: subject.bundle(), hosts, holder: &holder };
         let unreachable = Unreachable::LeftOut(plan.plan(), options.max_failed_workers);
         let fleet = Fleet::connect(session, reach, unreachable).await?;
-        not_pruned_since(session, &fleet, (run.id().as_str(), plan.plan())).await?;
+        let of_run = (run.id().as_str(), plan.plan());
+        adopted::check(session, &fleet, subject.cluster(), of_run).await?;
+        not_pruned_since(session, &fleet, of_run).await?;
         fleet.keep(session.events).await;
         let site = ConnectedCluster { session, subject, fleet, home, lock: Some(lock) };
         Ok(Running { site, plan, run: Some(run), options, operator: None })

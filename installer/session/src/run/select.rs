@@ -80,9 +80,12 @@ pub(super) fn to_roll_back(
         }
         _ => {}
     }
-    for later in cluster.run_ids()?.into_iter().skip_while(|earlier| *earlier != id).skip(1) {
-        let later = status(cluster, &later)?;
-        if left_something(&later) {
+    let later = cluster.run_ids()?.into_iter().skip_while(|earlier| *earlier != id).skip(1);
+    let later: Vec<Status> = later.map(|later| status(cluster, &later)).collect::<Result<_, _>>()?;
+    let renewed = if own == Some(Pipeline::Adopt) { later.iter().rposition(has_renewed) } else { None };
+    for (at, later) in later.iter().enumerate() {
+        let stays = later.pipeline == Pipeline::CertsRenew && renewed.is_some_and(|last| at <= last);
+        if left_something(later) && !stays {
             return Err(refused(&format!(
                 "was followed by run {}, which changed hosts: roll that one back first",
                 later.run
@@ -118,6 +121,12 @@ fn of_pipeline(run: &Status, own: Option<Pipeline>) -> Result<(), SessionError> 
         ),
     };
     Err(SessionError::Run(format!("run {} of cluster {} {hint}", run.run, run.cluster)))
+}
+
+/// Whether certificates were renewed, and nothing is half done: they do not belong to an adoption, and stay when that is rolled back. What
+/// an earlier renewal has left undone this one has done.
+fn has_renewed(run: &Status) -> bool {
+    run.pipeline == Pipeline::CertsRenew && run.state == RunState::Succeeded
 }
 
 /// Whether hosts may differ from their state before a run.

@@ -4,14 +4,13 @@ use kubexm_engine::Outcome;
 use kubexm_plan::{Pipeline, op};
 use kubexm_recipes::sample_adoption;
 use kubexm_session::{
-    Access, AdoptedFrom, AdoptionView, Answer, ClusterOptions, Ended, HostOptions, Renew, SessionError, Unreachable,
-    Verdict,
+    Access, AdoptedFrom, AdoptionView, Answer, ClusterOptions, Ended, HostOptions, SessionError, Unreachable, Verdict,
 };
 use kubexm_spec::{ExitCode, ExitError as _};
 
 use crate::sessions::{RUN, Site};
 
-fn options(site: &Site) -> ClusterOptions {
+pub fn options(site: &Site) -> ClusterOptions {
     ClusterOptions { file: Some(site.folder.path().join("cluster.yaml")), ..ClusterOptions::default() }
 }
 
@@ -30,7 +29,7 @@ async fn look(site: &Site) -> Result<AdoptionView, SessionError> {
     session.adoption(&source, &access, &hosts).await
 }
 
-async fn adopt(site: &Site) -> Result<Ended, SessionError> {
+pub async fn adopt(site: &Site) -> Result<Ended, SessionError> {
     let (session, hosts, cluster) = (site.session(), HostOptions::default(), options(site));
     let source = session.cluster(&cluster)?;
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
@@ -74,7 +73,7 @@ async fn an_adopted_cluster_is_left_alone_by_what_would_replace_or_remove_what_o
     assert_eq!(refused.exit_code(), ExitCode::Unsupported, "{refused}");
     assert!(refused.to_string().contains("`kubexm-install create`"), "{refused}");
     let (session, hosts, cluster) = (site.session(), HostOptions::default(), options(&site));
-    for pipeline in [Pipeline::Reset, Pipeline::DeleteNode, Pipeline::CertsRenew, Pipeline::RegistryPrune] {
+    for pipeline in [Pipeline::Reset, Pipeline::DeleteNode, Pipeline::RegistryPrune] {
         let source = session.cluster(&cluster).unwrap();
         let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts).unwrap();
         let observed =
@@ -82,7 +81,6 @@ async fn an_adopted_cluster_is_left_alone_by_what_would_replace_or_remove_what_o
         let refused = match pipeline {
             Pipeline::Reset => observed.plan(&[]).await.err(),
             Pipeline::DeleteNode => observed.plan_delete(&["red2".to_owned()], Default::default()).await.err(),
-            Pipeline::CertsRenew => observed.plan_renewal(Renew::default()).await.err(),
             _ => observed.plan_prune(&[]).await.err(),
         };
         let refused = refused.unwrap_or_else(|| panic!("{pipeline} is planned"));

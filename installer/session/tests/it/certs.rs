@@ -11,7 +11,7 @@ fn options(site: &Site) -> ClusterOptions {
     ClusterOptions { file: Some(site.folder.path().join("cluster.yaml")), ..ClusterOptions::default() }
 }
 
-async fn renew(site: &Site, wanted: Renew) -> Result<Ended, SessionError> {
+pub async fn renew(site: &Site, wanted: Renew) -> Result<Ended, SessionError> {
     let (session, hosts, cluster) = (site.session(), HostOptions::default(), options(site));
     let source = session.cluster(&cluster)?;
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;

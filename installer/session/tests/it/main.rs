@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
 mod adopt;
+mod adopted_runs;
 mod authorities;
 mod bundle;
 mod certs;

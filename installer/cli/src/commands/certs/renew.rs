@@ -19,6 +19,9 @@ use crate::terminal::Shell;
 /// Certificates that have ended already are renewed too: then all control planes are renewed first, and restarted afterwards. A
 /// kubelet whose certificate has ended, so that it cannot renew it itself, gets another one. If nothing is due, nothing is changed.
 ///
+/// On a cluster that was adopted only kubeconfigs that are copies of the earlier admin.conf are replaced, and static pods of others are
+/// named and not restarted (exit 22 if its runtime or its certificates are not where kubexm-install finds them).
+///
 /// The registry's certificate is renewed by `create`; certificate authorities are not renewed. Both are reported.
 ///
 /// Examples:

@@ -2,10 +2,11 @@
 
 use kubexm_plan::Facts;
 use kubexm_plan::cluster_facts::{Certificate, Gap};
-use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
+use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, AUTHORITIES, MANAGED};
 use kubexm_plan::op::KUBELET_CLIENT;
 use kubexm_spec::cluster::EtcdKind;
 
+use super::adopted;
 use super::context::RenewContext;
 use super::due::{Due, Plane, due, late_kubelet};
 use crate::error::RecipeError;
@@ -25,6 +26,10 @@ const OURS: [&str; 3] = ["/etc/kubexm/registry-ca.crt", "/etc/kubexm/depot/", "/
 pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError> {
     let planes = &cx.cluster.role_groups.control_plane;
     let first = planes.first().ok_or(RecipeError::NoHosts { what: "control plane" })?;
+    let adopted = adopted::is_adopted(cx);
+    if adopted {
+        adopted::refuse(cx)?;
+    }
     let mut problems = clocks(cx);
     let identity = Identity::of(cx.cluster, cx.facts);
     let mut found = Vec::new();
@@ -51,7 +56,13 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
     }
     let workers = cx.cluster.hosts.iter().filter(|host| !planes.contains(&host.name));
     let workers = workers.filter_map(|host| Some((host.name.as_str(), late_kubelet(&of_host(cx, &host.name), cx)?)));
-    Ok(Due { planes: found, workers: workers.collect(), first, ended, warnings: warnings(cx) })
+    let mut warnings = warnings(cx);
+    let no_operator = if adopted { adopted::no_operator(cx, first) } else { None };
+    let operator = no_operator.is_none();
+    if adopted {
+        warnings.extend(adopted::left_running(cx, &found).into_iter().chain(no_operator));
+    }
+    Ok(Due { planes: found, workers: workers.collect(), first, ended, adopted, operator, warnings })
 }
 
 /// The certificates of a host.
@@ -116,7 +127,8 @@ fn plane<'a>(
         return Err(problems);
     }
     let user = cx.cluster.host(name).map_or("root", |host| host.user.as_str());
-    Ok(Plane { name, user, due: due(&certificates, cx), kubelet: late_kubelet(&certificates, cx) })
+    let admin = certificates.iter().find(|one| one.path == ADMIN_CONF).and_then(|one| one.file);
+    Ok(Plane { name, user, due: due(&certificates, cx), kubelet: late_kubelet(&certificates, cx), admin })
 }
 
 fn is_of_certificate(gap: &Gap, host: &str) -> bool {

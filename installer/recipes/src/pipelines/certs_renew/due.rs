@@ -19,6 +19,8 @@ pub(super) struct Plane<'a> {
     pub due: Vec<Renewal>,
     /// Digest of its kubelet's certificate, if kubelet cannot renew it any more.
     pub kubelet: Option<Digest>,
+    /// Digest of its admin.conf, of which users may have copies.
+    pub admin: Option<Digest>,
 }
 
 /// What is due.
@@ -30,6 +32,10 @@ pub(super) struct Due<'a> {
     pub first: &'a str,
     /// Whether a certificate of a control plane has ended, so that it may not be healthy.
     pub ended: bool,
+    /// Whether kubexm has not made the cluster.
+    pub adopted: bool,
+    /// Whether the operator gets the administrator's kubeconfig on the controller.
+    pub operator: bool,
     pub warnings: Vec<String>,
 }
 

@@ -1,0 +1,94 @@
+//! A cluster that was adopted: what kubeadm has made there is renewed as everywhere, and what others have made is left alone.
+
+use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, PKI, SUPER_ADMIN_CONF};
+use kubexm_plan::{Facts, runtime};
+use kubexm_spec::one_line;
+
+use super::context::RenewContext;
+use super::due::Plane;
+use crate::adoption;
+use crate::error::RecipeError;
+
+const BY_HAND: &str = "run `kubeadm certs renew all` on one control plane after the other, and restart its etcd, kube-apiserver, \
+                       kube-controller-manager and kube-scheduler";
+
+/// Whether it was adopted, by what its control planes say: others have no part in it.
+pub(super) fn is_adopted(cx: &RenewContext<'_>) -> bool {
+    planes(cx).filter_map(|name| cx.facts.get(name)?.stamp.as_ref()).any(|stamp| stamp.adopted)
+}
+
+/// Refuses what kubexm-install cannot renew: it would leave control planes whose pods have not read their new certificates.
+///
+/// # Errors
+/// A runtime whose programs are not looked for there, another endpoint of it, or certificates in another folder than kubeadm's own.
+pub(super) fn refuse(cx: &RenewContext<'_>) -> Result<(), RecipeError> {
+    let kind = cx.cluster.runtime.kind;
+    let mut problems = Vec::new();
+    let possible = runtime::RESTARTED_AS_FOUND.map(|traits| traits.kind);
+    if !possible.contains(&kind) {
+        let possible = possible.map(|kind| kind.to_string()).join(", ");
+        problems.push(format!(
+            "the container runtime is {kind}, and pods of an adopted cluster are restarted with {possible} only"
+        ));
+    }
+    let wanted = runtime::of(kind).endpoint;
+    for plane in planes(cx) {
+        let Some(kubelet) = cx.running.kubelets.iter().find(|one| one.host == *plane) else { continue };
+        if let Some(found) = kubelet.certificates.as_ref().filter(|found| *found != PKI) {
+            let found = one_line(found);
+            problems.push(format!("{plane}: the certificates are in {found}, and are renewed in {PKI} only"));
+        }
+        // kubeadm finds runtimes below /var/run, which is a link to /run.
+        let endpoint = kubelet.runtime.as_ref().map(|found| found.replacen("unix:///var/run/", "unix:///run/", 1));
+        if let Some(found) = endpoint.filter(|found| found != wanted) {
+            let found = one_line(&found);
+            problems.push(format!(
+                "{plane}: kubelet's runtime is at {found}, and containers are looked for at {wanted} only"
+            ));
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(RecipeError::RenewedByHand { cluster: cx.cluster.name.clone(), problems, by_hand: BY_HAND }),
+    }
+}
+
+/// So many static pods are named.
+const NAMED: usize = 10;
+
+/// Static pods that others have put beside kubeadm's, where what they may read is renewed.
+pub(super) fn left_running(cx: &RenewContext<'_>, planes: &[Plane<'_>]) -> Option<String> {
+    let is_read =
+        |plane: &&Plane<'_>| plane.due.iter().any(|one| one.path == ADMIN_CONF || one.path == SUPER_ADMIN_CONF);
+    let facts = planes.iter().filter(is_read).filter_map(|plane| cx.facts.get(plane.name));
+    let of_host = |facts: &Facts| adoption::foreign_pods(facts).map(|pod| format!("{pod} on {}", facts.host)).collect();
+    let pods: Vec<Vec<String>> = facts.map(of_host).collect();
+    let pods = pods.concat();
+    (!pods.is_empty()).then(|| {
+        let more = if pods.len() > NAMED { " and more" } else { "" };
+        format!(
+            "static pods that are not kubeadm's are not restarted: {}{more}; one that reads admin.conf or super-admin.conf (kube-vip does) keeps \
+             the earlier certificate until you restart it, which must be before that one ends",
+            pods[..pods.len().min(NAMED)].join(", ")
+        )
+    })
+}
+
+/// Why the operator gets no kubeconfig on this machine: the name in cluster.yaml is what the API server's certificate is checked
+/// against.
+pub(super) fn no_operator(cx: &RenewContext<'_>, first: &str) -> Option<String> {
+    let wanted = format!("https://{}:{}", cx.cluster.control_plane_name(), cx.cluster.control_plane_port());
+    let kubelet = cx.running.kubelets.iter().find(|one| one.host == first);
+    let found = kubelet.and_then(|one| one.server.as_deref()).unwrap_or("none");
+    (found != wanted).then(|| {
+        format!(
+            "no kubeconfig is written on this machine: the API server in {ADMIN_CONF} of {first} is {}, and that of cluster.yaml {wanted}; \
+             copy that file yourself, or correct spec.loadBalancer in cluster.yaml",
+            one_line(found)
+        )
+    })
+}
+
+fn planes<'a>(cx: &'a RenewContext<'_>) -> impl Iterator<Item = &'a String> {
+    cx.cluster.role_groups.control_plane.iter()
+}
