@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn one_that_others_read_otherwise_can_be_looked_at_and_is_told() {
-        let of = |release: &Value| revisions(&json!({"items": [secret(1, "deployed", release)]}))[0].read().unwrap();
+        let of = |release: &Value| revisions(json!({"items": [secret(1, "deployed", release)]}))[0].read().unwrap();
         assert_eq!(of(&release()).check(), Ok(()));
         let merged = "kind: Job\nmetadata: {name: a, <<: {name: b}}\n";
         for place in ["manifest", "hooks"] {

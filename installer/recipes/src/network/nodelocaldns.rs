@@ -91,7 +91,7 @@ fn objects(draft: &Draft<'_>, first: &PlannedHost<'_>, cache: &NodeLocalDns) -> 
     // node's name servers: a node may have none, and what a site has written into CoreDNS' own configuration counts.
     let corefile = templates::render(
         template!("Corefile-cache"),
-        context! { addresses, metrics_port => METRICS_PORT, health => format!("{own}:{HEALTH_PORT}") },
+        context! { addresses => &addresses, metrics_port => METRICS_PORT, health => format!("{own}:{HEALTH_PORT}") },
     )?;
     let metadata = json!({"name": NAME, "namespace": NAMESPACE, "labels": {"k8s-app": NAME}});
     Ok(vec![
