@@ -128,18 +128,6 @@ pub enum BuildError {
         /// What it was for another.
         second: Digest,
     },
-    /// One image is named by a tag, and another by the same tag and a digest.
-    #[error(
-        "{tagged} is {digest}, and {pinned} is another image of the same tag: a registry has one for each; take the digest that the tag has now in what names it, or leave the tag out of one of both names"
-    )]
-    TagTwice {
-        /// The name without a digest.
-        tagged: String,
-        /// What its tag is.
-        digest: Digest,
-        /// The name with another digest.
-        pinned: String,
-    },
     /// The cache cannot be read, or what it held was damaged.
     #[error("{}: {problem}", path.display())]
     Cache {
@@ -282,7 +270,7 @@ impl BuildError {
             Self::Installer { .. } | Self::Local { .. } => ExitCode::Config,
             Self::LocalChanged { .. } => ExitCode::OriginMismatch,
             Self::NoChecksum { .. } => ExitCode::OriginMissing,
-            Self::TwoImages { .. } | Self::TagTwice { .. } | Self::Listing { .. } => ExitCode::OriginMismatch,
+            Self::TwoImages { .. } | Self::Listing { .. } => ExitCode::OriginMismatch,
             Self::Drift(_) | Self::Rendered(_) => ExitCode::LockDrift,
             Self::NotAsLocked { error, .. } => error.exit_code(),
             Self::Packages { source, .. } => source.exit_code(),

@@ -88,8 +88,7 @@ fn longest_first<'r>(resolution: &'r Resolution, origins: &Origins) -> Vec<(usiz
     order
 }
 
-/// A name stands for one thing in a bundle: index.json and the depot have one entry for it, whatever the platform. So does a tag,
-/// though another name may give a digest besides.
+/// A name stands for one thing in a bundle: index.json and the depot have one entry for it, whatever the platform.
 pub(crate) fn one_image_a_name(items: &[LockItem]) -> Result<(), BuildError> {
     let mut seen: BTreeMap<&str, Digest> = BTreeMap::new();
     let mut failures = Vec::new();
@@ -98,13 +97,6 @@ pub(crate) fn one_image_a_name(items: &[LockItem]) -> Result<(), BuildError> {
         let first = *seen.entry(reference).or_insert(target.digest);
         if first != target.digest {
             failures.push(BuildError::TwoImages { reference: reference.clone(), first, second: target.digest });
-        }
-    }
-    for (pinned, target) in &seen {
-        let Some((tagged, _)) = pinned.split_once('@') else { continue };
-        if let Some(digest) = seen.get(tagged).filter(|digest| *digest != target) {
-            let (tagged, pinned) = (tagged.to_owned(), (*pinned).to_owned());
-            failures.push(BuildError::TagTwice { tagged, digest: *digest, pinned });
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(BuildError::from_many(failures)) }
@@ -211,44 +203,4 @@ pub(crate) async fn lock_item(resolved: &Resolved, origins: &Origins, sizes: Siz
         sources: resolved.addresses(),
         content,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use kubexm_spec::ArtifactKey;
-    use kubexm_spec::lock::Descriptor;
-
-    use super::*;
-
-    fn item(reference: &str, content: &str) -> LockItem {
-        let target = Descriptor { media_type: "a/b".to_owned(), digest: Digest::of(content), size: 1 };
-        LockItem {
-            key: ArtifactKey::ExtraImage(reference.to_owned()),
-            version: "1".to_owned(),
-            platform: Some(Platform::LINUX_AMD64),
-            trust: Trust::OciDigest,
-            sources: Vec::new(),
-            content: Content::Image {
-                reference: reference.to_owned(),
-                manifest: target.clone(),
-                target,
-                blobs: Vec::new(),
-                referrers: Vec::new(),
-                signed: None,
-            },
-        }
-    }
-
-    #[test]
-    fn a_tag_stands_for_one_image_though_another_name_gives_a_digest_besides() {
-        let pinned = |content: &str| format!("a.test/x:1@{}", Digest::of(content));
-        let own = item("a.test/x:1", "own");
-        assert!(one_image_a_name(&[own.clone(), item(&pinned("own"), "own")]).is_ok());
-        let untagged = format!("a.test/x@{}", Digest::of("other"));
-        assert!(one_image_a_name(&[own.clone(), item(&untagged, "other"), item("a.test/x:2", "other")]).is_ok());
-        for items in [[own.clone(), item(&pinned("other"), "other")], [item(&pinned("other"), "other"), own]] {
-            let error = one_image_a_name(&items).unwrap_err().to_string();
-            assert!(error.starts_with("a.test/x:1 is sha256:") && error.contains(&pinned("other")), "{error}");
-        }
-    }
 }

@@ -16,9 +16,14 @@ pub(crate) fn is_separator(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('#')
 }
 
+/// go-yaml skips the first character of a line where its buffer begins with one of these, so that a comment becomes what it says.
+const BOM: char = '\u{feff}';
+
 /// Where the first line of a stream begins that is read otherwise there, and why.
 pub(crate) fn lines(stream: &str) -> Result<(), (usize, String)> {
     let (mut at, mut has_ended) = (0, false);
+    // As the first character of all it tells the encoding alone, to everyone.
+    let stream = stream.strip_prefix(BOM).unwrap_or(stream);
     for (index, line) in stream.split_inclusive('\n').enumerate() {
         if let Some(problem) = problem_of(line, &mut has_ended) {
             return Err((at, format!("line {}: {problem}", index + 1)));
@@ -31,11 +36,11 @@ pub(crate) fn lines(stream: &str) -> Result<(), (usize, String)> {
 /// `has_ended`: whether the document of the line has ended with `...`.
 fn problem_of(line: &str, has_ended: &mut bool) -> Option<String> {
     let bare = line.strip_suffix("\r\n").unwrap_or(line);
-    if let Some(found) = bare.chars().find(|c| matches!(c, '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')) {
+    if let Some(found) = bare.chars().find(|c| matches!(*c, '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' | BOM)) {
         let code = u32::from(found);
         return Some(format!(
-            "it has the character U+{code:04X}, which ends a line for helm and Kubernetes and not for everyone else, so that it may hide \
-             something; take it out, or write it as \"\\u{code:04X}\" in double quotes"
+            "it has the character U+{code:04X}, after which helm and Kubernetes may read other lines than everyone else, so that it may \
+             hide something; take it out, or write it as \"\\u{code:04X}\" in double quotes"
         ));
     }
     let behind = || {
@@ -173,6 +178,10 @@ mod tests {
             assert!(read(&format!("--- # x{end}kind: Pod\n")).is_err());
         }
         assert_eq!(wrong("  - {name: a, args: [\"a\\L\\u0085\"]}\n  # ä…\n"), None);
+        let hidden = wrong("  # \u{feff}\n  # - {name: b, image: evil}\n  - {name: a, image: good}\n").unwrap();
+        assert!(hidden.contains("line 6: it has the character U+FEFF"), "{hidden}");
+        assert_eq!(read("\u{feff}a: 1\n").unwrap().len(), 1);
+        assert!(read("a: 1\n---\n\u{feff}b: 1\n").is_err());
         assert_eq!(read("a: 1\r\n---\r\nb: |\r\n  x\r\n").unwrap().len(), 2);
     }
 

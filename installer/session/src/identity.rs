@@ -48,8 +48,8 @@ pub(crate) fn of_running(home: &ClusterHome, running: &ClusterFacts) -> Result<O
     let sealed = sealed.filter(|about| about.cluster == home.name).map(|about| about.cluster_id);
     match (running.id, sealed) {
         (Some(said), Some(known)) if said != known => Err(unproven(format!(
-            "its control planes say that its id is {said}, and this home knows it with the id {known} ({}). If it was created anew from \
-             another home, move that file aside, or run `create` here; otherwise find out who changed /var/lib/kubexm/stamp.json of the \
+            "its control planes say that its id is {said}, and this home knows it with the id {known} ({}). If it was made anew since, \
+             from another home or by others, move that file aside; otherwise find out who changed /var/lib/kubexm/stamp.json of the \
              first control plane",
             home.pki().join("authorities.json").display()
         ))),

@@ -458,5 +458,5 @@ fn keep(release: &Release, kubernetes: Option<&str>, found: &Found, store: &Stor
 fn note_key(release: &Release, kubernetes: Option<&str>) -> String {
     let Release { release, source, values } = release;
     let (values, kubernetes) = (rendering::digest(values), kubernetes.unwrap_or_default());
-    format!("rendering-2 {} {source} {values} {} {} {kubernetes}", release.key, release.name, release.namespace)
+    format!("rendering-3 {} {source} {values} {} {} {kubernetes}", release.key, release.name, release.namespace)
 }

@@ -118,7 +118,7 @@ fn dns_taken(host: &ObservedHost<'_>, report: &mut Report) {
         host.name(),
         format!("53/{} in use by {process}", found.protocol),
         "a DNS server that listens on its own addresses only, beside the DNS cache of spec.kubernetes.nodelocaldns",
-        "if it listens on every address (0.0.0.0), name its own in its configuration (dnsmasq: bind-interfaces and listen-address); the          cache cannot start beside it",
+        "if it listens on every address (0.0.0.0), name its own in its configuration (dnsmasq: bind-interfaces and listen-address): the cache cannot start beside it",
     );
 }
 
