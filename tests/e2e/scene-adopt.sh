@@ -150,7 +150,7 @@ later = {path for (host, path) in now if now[host, path] > before[host, path]}
 print(sorted(later))
 assert all(now[key] >= before[key] for key in now)
 assert {"/etc/kubernetes/pki/apiserver.crt", "/etc/kubernetes/pki/etcd/server.crt", "/etc/kubernetes/admin.conf", "/etc/kubernetes/scheduler.conf"} <= later
-assert not any(path.endswith("/ca.crt") or "kubelet-client" in path for path in later), later
+assert not any(path.endswith("/ca.crt") or path.startswith("/var/lib/kubelet/") for path in later), later
 PY
 }
 check "they end later, and those of authorities and kubelets as before" later
