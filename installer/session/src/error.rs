@@ -166,7 +166,7 @@ pub enum SessionError {
         /// `metadata.name`.
         cluster: String,
     },
-    /// What hosts say of the id of their cluster is not to be believed.
+    /// What hosts say of the id of their cluster does not agree with what is known of it.
     #[error("it is not certain which cluster {cluster} is, and nothing was changed: {why}")]
     IdUnproven {
         /// `metadata.name`.

@@ -1,5 +1,5 @@
 //! Creation and checking of cluster ids on the controller. Hosts say the id of their cluster, and whoever is root on one may say another
-//! cluster's, which is no secret: by it is told whose backups are whose.
+//! cluster's, which is no secret: it decides whose backups are whose.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
 //! A DNS cache on every node (`spec.kubernetes.nodelocaldns`): `node-cache` answers on the address of cluster DNS itself and on one of its
-//! own, and asks CoreDNS for what it does not know. Pods and kubelet are told nothing: where the cache is not there, the same address
+//! own, and asks CoreDNS for what it does not know. Nothing changes for pods and kubelet: where the cache is not there, the same address
 //! leads to CoreDNS, by kube-proxy's rules (decision 0094).
 
 use kubexm_plan::cluster_facts::AppliedCluster;

@@ -147,7 +147,7 @@ async fn backup(site: &Site) -> Result<BackedUp, SessionError> {
     session.backup(&source, &access, &hosts, &BackupOptions { to, keep: Some(1) }).await
 }
 
-/// By its id it is told which backups are of the cluster, and which of them go.
+/// Its id decides which backups are of the cluster, and which of them go.
 #[tokio::test]
 async fn no_backup_is_made_of_a_cluster_whose_control_planes_say_another_id() {
     let yaml = crate::bundle::cluster_yaml("red", &HOSTS).replace("master: [red1]", "master: [red1, red2]");
