@@ -33,6 +33,7 @@ impl RootedSystem {
 
     /// For a copy of a host, whose files are newer than its containers: the API server counts as started after them.
     pub fn mark_as_copy(&self) -> Result<(), OpError> {
+        let _lock = self.lock()?;
         let mut state = State::load(self)?;
         let before = state.clone();
         state.api_server.iter_mut().chain(state.static_pods.values_mut()).for_each(|pod| pod.started = now());

@@ -90,6 +90,7 @@ impl RootedSystem {
 
     /// Names of the node objects.
     pub fn nodes(&self) -> Result<Vec<String>, OpError> {
+        let _lock = self.lock()?;
         Ok(State::load(self)?.cluster.nodes.into_keys().collect())
     }
 
@@ -232,6 +233,7 @@ impl System for RootedSystem {
     }
 
     fn interfaces(&self) -> Result<Vec<Interface>, OpError> {
+        let _lock = self.lock()?;
         let mut interfaces = self.own_interfaces();
         let moved = moved_address::of(self, &State::load(self)?);
         if let (Some(first), Some(address)) = (interfaces.first_mut(), moved) {
@@ -271,7 +273,7 @@ impl System for RootedSystem {
     }
 
     fn https_heads(&self, server: &HttpsServer<'_>, paths: &[String]) -> Result<Vec<Head>, OpError> {
-        let _lock = self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _lock = self.lock()?;
         if server.ca.is_empty() {
             return Err(OpError::other(format!("{}: the CA file is empty", server.url)));
         }

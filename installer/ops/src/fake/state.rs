@@ -168,7 +168,8 @@ pub(super) struct Image {
 }
 
 impl State {
-    /// Reads the state; the first time, systemd knows every unit file, as after a boot.
+    /// Reads the state, behind [`RootedSystem::lock`]: another host may be writing the cluster's. The first time, systemd knows
+    /// every unit file, as after a boot.
     pub(super) fn load(system: &RootedSystem) -> Result<Self, OpError> {
         let mut state: Self = match read(&system.at(&format!("{FOLDER}/{FILE}")))? {
             Some(state) => state,

@@ -32,6 +32,7 @@ mod registry_layout;
 mod registry_prune;
 mod release_absent;
 mod scripts;
+mod shared_cluster;
 mod shared_files;
 mod state_folders;
 mod static_pod;
