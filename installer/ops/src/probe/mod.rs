@@ -64,8 +64,8 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         Probe::KubeadmUpgradePasses { upgrade } => kubeadm_upgrade::look(machine, upgrade),
         Probe::NodeAwaitsNetwork { node } => nodes::awaits_network(machine, node),
         Probe::NodeDrained { node, unless_kubelet } => nodes::drained(machine, node, unless_kubelet.as_deref()),
-        Probe::PodsRunning { namespaces, images, kubeadm_only } => {
-            pods::look(machine, namespaces, images, *kubeadm_only)
+        Probe::PodsRunning { namespaces, workloads, images, kubeadm_only } => {
+            pods::look(machine, namespaces, images, &pods::Which { kubeadm_only: *kubeadm_only, workloads })
         }
         Probe::PodNetwork { node, image, name, dns, service } => {
             pod_network::look(machine, &pod_network::Check { node, image, name, dns, service })

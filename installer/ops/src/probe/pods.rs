@@ -3,23 +3,33 @@
 use std::collections::BTreeMap;
 
 use kubexm_plan::ProbeAnswer;
+use kubexm_plan::network::SYSTEM_NAMESPACE;
 use serde_json::Value;
 
 use super::answer::{no, yes};
 use crate::kube::ready_condition;
 use crate::{Machine, OpError, kube};
 
+/// Which pods of a namespace are looked at.
+pub(super) struct Which<'p> {
+    /// As in the probe.
+    pub kubeadm_only: bool,
+    /// Of kube-system; empty: all of them.
+    pub workloads: &'p [String],
+}
+
 pub(super) fn look(
     machine: &Machine,
     namespaces: &[String],
     images: &[String],
-    kubeadm_only: bool,
+    which: &Which<'_>,
 ) -> Result<ProbeAnswer, OpError> {
     let mut problems = Vec::new();
     let mut count = 0;
     for namespace in namespaces {
         let list = kube::pods(machine, namespace)?;
-        let pods = looked_at(&list, kubeadm_only);
+        let all = Which { workloads: &[], ..*which };
+        let pods = looked_at(&list, if namespace == SYSTEM_NAMESPACE { which } else { &all });
         if pods.is_empty() {
             problems.push(format!("no pod in namespace {namespace} yet"));
         }
@@ -65,9 +75,23 @@ fn not_ready(list: &Value, external_etcd: bool, node: &str, images: &BTreeMap<St
 }
 
 /// The pods of a list; with `kubeadm_only`, those that kubeadm creates and that need no pod network.
-fn looked_at(list: &Value, kubeadm_only: bool) -> Vec<&Value> {
+fn looked_at<'l>(list: &'l Value, which: &Which<'_>) -> Vec<&'l Value> {
     let pods = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
-    pods.iter().filter(|pod| !kubeadm_only || is_kubeadms(pod)).collect()
+    let of_workloads = |pod: &Value| which.workloads.is_empty() || workload(pod).is_some_and(|of| which.workloads.contains(&of));
+    pods.iter().filter(|pod| (!which.kubeadm_only || is_kubeadms(pod)) && of_workloads(pod)).collect()
+}
+
+/// What a pod belongs to: a DaemonSet, a Deployment (by the name that it gives its ReplicaSets), or a static pod's manifest (kubelet adds the
+/// node's name).
+fn workload(pod: &Value) -> Option<String> {
+    let owner = pod.pointer("/metadata/ownerReferences/0")?;
+    let name = owner["name"].as_str()?;
+    let of = match owner["kind"].as_str()? {
+        "Node" => pod.pointer("/metadata/name")?.as_str()?.strip_suffix(name)?.strip_suffix('-')?,
+        "ReplicaSet" => name.rsplit_once('-')?.0,
+        _ => name,
+    };
+    Some(of.to_owned())
 }
 
 /// A static pod, which its node owns, or kube-proxy. Networks also have pods on the host network in kube-system.
@@ -127,9 +151,29 @@ mod tests {
             pod("kube-proxy-x", "DaemonSet", "kube-proxy"),
             pod("etcd-node1", "Node", "node1"),
         ]});
-        let names = |only| looked_at(&list, only).into_iter().map(|pod| &pod["metadata"]["name"]).collect::<Vec<_>>();
+        let which = |kubeadm_only| Which { kubeadm_only, workloads: &[] };
+        let names =
+            |only| looked_at(&list, &which(only)).into_iter().map(|pod| &pod["metadata"]["name"]).collect::<Vec<_>>();
         assert_eq!(names(false).len(), 4);
         assert_eq!(names(true), ["kube-proxy-x", "etcd-node1"]);
+    }
+
+    #[test]
+    fn what_a_site_runs_beside_them_is_not_looked_at() {
+        let pod = |name: &str, kind: &str, owner: &str| json!({"metadata": {"name": name, "ownerReferences": [{"kind": kind, "name": owner}]}});
+        let list = json!({"items": [
+            pod("coredns-5f6c-x", "ReplicaSet", "coredns-5f6c"),
+            pod("coredns-watch-77d-x", "ReplicaSet", "coredns-watch-77d"),
+            pod("kube-proxy-x", "DaemonSet", "kube-proxy"),
+            pod("csi-node-x", "DaemonSet", "csi-node"),
+            pod("etcd-node-1", "Node", "node-1"),
+            pod("audit-node-1", "Node", "node-1"),
+            json!({"metadata": {"name": "by-hand"}}),
+        ]});
+        let workloads = ["coredns", "kube-proxy", "etcd"].map(str::to_owned);
+        let which = Which { kubeadm_only: false, workloads: &workloads };
+        let names: Vec<_> = looked_at(&list, &which).into_iter().map(|pod| &pod["metadata"]["name"]).collect();
+        assert_eq!(names, ["coredns-5f6c-x", "kube-proxy-x", "etcd-node-1"]);
     }
 
     #[test]

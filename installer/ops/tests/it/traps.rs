@@ -418,7 +418,12 @@ fn probes_say_what_is_missing_instead_of_failing() {
     for probe in [
         ready,
         Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump: vec![] },
-        Probe::PodsRunning { namespaces: vec!["kube-system".into()], images: vec![], kubeadm_only: false },
+        Probe::PodsRunning {
+            namespaces: vec!["kube-system".into()],
+            workloads: vec!["coredns".into()],
+            images: vec![],
+            kubeadm_only: false,
+        },
         Probe::PodNetwork {
             node: "node1".into(),
             image: "registry.k8s.io/pause:3.10.1".into(),

@@ -28,5 +28,6 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     tool: Some(Program::Calicoctl),
     // Not typha's, which is not installed.
     feature_images: &["calico-cni", "calico-kube-controllers", "calico-node"],
+    workloads: &["calico-kube-controllers", "calico-node"],
     ..NOTHING
 };

@@ -34,5 +34,6 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     // Health of agent, Envoy and operator.
     local_ports: &[9234, 9878, 9879],
     chart: Some("cilium"),
+    workloads: &["cilium", "cilium-envoy", "cilium-operator"],
     ..NOTHING
 };

@@ -5,11 +5,24 @@ use super::traits::{NOTHING, NetworkTraits};
 /// The interface of kube-proxy's IPVS mode, which has every service address.
 pub const IPVS: &str = "kube-ipvs0";
 
+/// The namespace of what kubeadm makes. Sites have pods of their own there, too.
+pub const SYSTEM_NAMESPACE: &str = "kube-system";
+
 /// Traits of every cluster, whatever its network.
 pub const CLUSTER: NetworkTraits = NetworkTraits {
     links: &[IPVS],
     chains: &["KUBE-", "CNI-"],
     tables: &[("ip", "kube-proxy"), ("ip6", "kube-proxy")],
-    namespaces: &["kube-system"],
+    namespaces: &[SYSTEM_NAMESPACE],
+    // kubeadm's, and the static pod that kubexm puts beside them.
+    workloads: &[
+        "coredns",
+        "etcd",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-proxy",
+        "kube-scheduler",
+        "kube-vip",
+    ],
     ..NOTHING
 };

@@ -12,7 +12,7 @@ mod traits;
 
 use kubexm_spec::cluster::NetworkPlugin;
 
-pub use cluster::{CLUSTER, IPVS};
+pub use cluster::{CLUSTER, IPVS, SYSTEM_NAMESPACE};
 pub use traits::NetworkTraits;
 
 /// Every network that recipes install, multus, which is before one of them, and the DNS cache; the remains of an earlier run may be of any

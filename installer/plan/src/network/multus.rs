@@ -17,5 +17,6 @@ pub const TRAITS: NetworkTraits = NetworkTraits {
     state: &[CREDENTIALS],
     cni_programs: &["/opt/cni/bin/multus", "/opt/cni/bin/passthru"],
     feature_images: &["multus-cni"],
+    workloads: &["kube-multus-ds"],
     ..NOTHING
 };

@@ -44,6 +44,8 @@ pub struct NetworkTraits {
     pub cni_configs: &'static [&'static str],
     /// Namespaces of its own pods.
     pub namespaces: &'static [&'static str],
+    /// Its workloads in kube-system, where sites have pods of their own.
+    pub workloads: &'static [&'static str],
     /// UDP ports for traffic between nodes; the kernel listens on them, not a process.
     pub udp_ports: &'static [u16],
     /// TCP ports on which nodes reach each other.
@@ -90,6 +92,7 @@ pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     cni_programs: &[],
     cni_configs: &[],
     namespaces: &[],
+    workloads: &[],
     udp_ports: &[],
     tcp_ports: &[],
     local_ports: &[],

@@ -172,6 +172,10 @@ pub enum Probe {
         kubeadm_only: bool,
         /// Namespaces.
         namespaces: Vec<String>,
+        /// Of kube-system only pods of these workloads (DaemonSets, Deployments, static pods): what a site runs there besides is not
+        /// kubexm's to judge. Empty in plans of earlier programs: all of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        workloads: Vec<String>,
         /// Full references of the allowed images.
         images: Vec<String>,
     },
@@ -263,7 +267,7 @@ impl std::fmt::Display for Probe {
             }
             Self::NodeAwaitsNetwork { node } => write!(f, "node {node} lacks nothing but a pod network"),
             Self::NodeDrained { node, .. } => write!(f, "node {node} is drained"),
-            Self::PodsRunning { namespaces, images, kubeadm_only } => {
+            Self::PodsRunning { namespaces, images, kubeadm_only, .. } => {
                 let which = if *kubeadm_only { "static pods and kube-proxy" } else { "pods" };
                 write!(f, "{which} of {} run, with none but {} images", namespaces.join(" and "), images.len())
             }

@@ -87,8 +87,11 @@ fn pods(cx: &PlanContext<'_>, first: &PlannedHost<'_>) -> Step {
         cx.manifest.artifacts.iter().filter(|a| a.key.kind() == Kind::Image).map(|a| a.name.clone()).collect();
     let of_network = network::of(cx.cluster).map(|network| network.namespaces).unwrap_or_default();
     let namespaces = CLUSTER.namespaces.iter().chain(of_network);
+    let networks = network::all_of(cx.cluster).unwrap_or_default();
+    let workloads = std::iter::once(&CLUSTER).chain(networks).flat_map(|traits| traits.workloads);
     let probe = Probe::PodsRunning {
         namespaces: namespaces.into_iter().map(|namespace| (*namespace).to_owned()).collect(),
+        workloads: workloads.map(|workload| (*workload).to_owned()).collect(),
         images: images.into_iter().collect(),
         kubeadm_only: network::is_left_to_operator(cx.cluster),
     };
