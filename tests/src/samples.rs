@@ -76,7 +76,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 19] = [
+pub const FLEETS: [Sample; 20] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -270,6 +270,16 @@ pub const FLEETS: [Sample; 19] = [
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{master: [node1, node2], worker: [node3]}",
         spec: "  network: {multus: true}\n",
+        added: &["node2", "node3"],
+        deleted: &["node2", "node3"],
+        upgraded: PATCH,
+        ..ONE
+    },
+    Sample {
+        name: "a DNS cache on every node",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1, node2], worker: [node3]}",
+        spec: "  kubernetes: {nodelocaldns: {}}\n",
         added: &["node2", "node3"],
         deleted: &["node2", "node3"],
         upgraded: PATCH,

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::cluster::{
     API_PORT, Cluster, Etcd, EtcdKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
-    NetworkPlugin, OsPackages, Registry, RegistryKind, Runtime, RuntimeKind, System,
+    NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, System,
 };
 use crate::names;
 
@@ -52,6 +52,7 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     }
     if let Some(kubernetes) = &cluster.kubernetes {
         all.kubernetes(kubernetes);
+        all.dns_cache(cluster, kubernetes);
         let prefix = kubernetes.api_server_args.get(ETCD_PREFIX).filter(|_| cluster.etcd.kind == EtcdKind::External);
         let path = format!("spec.kubernetes.apiServerArgs.{ETCD_PREFIX}");
         all.add(
@@ -131,7 +132,23 @@ impl All {
     fn kubernetes(&mut self, kubernetes: &Kubernetes) {
         let at = |key: &str| format!("spec.kubernetes.{key}");
         self.word(&at("type"), kubernetes.kind, &[KubernetesKind::Kubeadm]);
-        self.unless_none(&at("nodelocaldns"), kubernetes.nodelocaldns.is_none());
+    }
+
+    /// What has not run on hosts with a DNS cache on every node, and where it cannot answer on the address of cluster DNS: with ipvs that is
+    /// kube-proxy's own, and Cilium sees packets before the node does.
+    fn dns_cache(&mut self, cluster: &Cluster, kubernetes: &Kubernetes) {
+        let Some(cache) = &kubernetes.nodelocaldns else { return };
+        let path = "spec.kubernetes.nodelocaldns";
+        self.v4(&format!("{path}.address"), cache.address);
+        let mode = kubernetes.proxy_mode;
+        let instead = format!("it needs proxyMode {} today, and this is {mode}", ProxyMode::Iptables);
+        self.add(mode != ProxyMode::Iptables, path, "", &instead);
+        let plugin = cluster.network.plugin;
+        let instead = format!("with plugin {} today, and this is {plugin}", NetworkPlugin::Flannel);
+        self.add(plugin != NetworkPlugin::Flannel, path, "", &instead);
+        let runtime = cluster.runtime.kind;
+        let instead = format!("with runtime {} today, and this is {runtime}", RuntimeKind::Containerd);
+        self.add(runtime != RuntimeKind::Containerd, path, "", &instead);
     }
 
     fn etcd(&mut self, etcd: &Etcd) {

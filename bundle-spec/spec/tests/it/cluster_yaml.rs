@@ -128,7 +128,11 @@ fn a_version_keeps_its_digits_however_it_is_written() {
 /// Each is one thing that the format has and no recipe installs, at the path that is named.
 const NOT_BUILT: &[(&str, &str)] = &[
     ("  kubernetes: {type: kubexm}\n  etcd: {type: kubexm}\n", "spec.kubernetes.type"),
-    ("  kubernetes: {nodelocaldns: {}}\n", "spec.kubernetes.nodelocaldns"),
+    (
+        "  kubernetes: {nodelocaldns: {address: \"fd00::53\"}, proxyMode: ipvs}\n  network: {plugin: calico}\n",
+        "spec.kubernetes.nodelocaldns.address spec.kubernetes.nodelocaldns spec.kubernetes.nodelocaldns",
+    ),
+    ("  kubernetes: {nodelocaldns: {}}\n  runtime: {type: docker}\n", "spec.kubernetes.nodelocaldns"),
     (
         "  etcd: {type: external, externalConfig: {endpoints: [\"http://10.0.0.5:2379\"]}}\n",
         "spec.etcd.externalConfig.endpoints",

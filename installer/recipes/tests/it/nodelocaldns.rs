@@ -1,4 +1,4 @@
-//! A DNS cache on every node: its manifest, its images, when it comes and goes. cluster.yaml cannot have it yet.
+//! A DNS cache on every node: its manifest, its images, when it comes and goes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use crate::common::{Site, text};
@@ -6,7 +6,7 @@ use insta::{Settings, assert_snapshot};
 use kubexm_plan::cluster_facts::AppliedCluster;
 use kubexm_plan::op::{Manifests, Op};
 use kubexm_plan::{ClusterFacts, Plan, Step, StepId, Undo, lint};
-use kubexm_recipes::{Recipe, RecipeError, add_node, create_unsupported, sample};
+use kubexm_recipes::{Recipe, RecipeError, add_node, sample};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::{Cluster, NodeLocalDns, RegistryKind};
 use serde_json::Value;
@@ -25,10 +25,6 @@ fn checked(plan: Plan) -> Plan {
     plan
 }
 
-fn planned(site: &Site) -> Plan {
-    create_unsupported(&site.cx()).unwrap()
-}
-
 fn step<'p>(plan: &'p Plan, id: &str) -> &'p Step {
     plan.step(&StepId(id.to_owned())).unwrap_or_else(|| panic!("{id}"))
 }
@@ -42,7 +38,7 @@ fn manifests<'p>(plan: &'p Plan, id: &str) -> &'p Manifests {
 
 /// The hosts of a cluster that was created with the first cluster.yaml, and now has the second.
 fn running(made: &Cluster, now: &Cluster, absent: Option<&str>) -> (Site, ClusterFacts) {
-    let made = planned(&Site::of(made.clone()));
+    let made = Site::of(made.clone()).create().unwrap();
     let map: Value = serde_json::from_str(text(&made, "kubexm-cluster")).unwrap();
     let mut site = Site::of(now.clone());
     site.join_all_but(absent.unwrap_or("nobody"));
@@ -52,7 +48,7 @@ fn running(made: &Cluster, now: &Cluster, absent: Option<&str>) -> (Site, Cluste
 
 #[test]
 fn the_manifest() {
-    let plan = checked(planned(&Site::of(cluster())));
+    let plan = checked(Site::of(cluster()).create().unwrap());
     let mut settings = Settings::clone_current();
     settings.set_snapshot_path("../golden/nodelocaldns");
     settings.set_prepend_module_to_snapshot(false);
@@ -65,7 +61,7 @@ fn it_comes_after_the_check_of_the_nodes_and_its_image_is_on_each() {
     for kind in [RegistryKind::Embedded, RegistryKind::None] {
         let mut cluster = cluster();
         cluster.registry.kind = kind;
-        let plan = checked(planned(&Site::of(cluster)));
+        let plan = checked(Site::of(cluster).create().unwrap());
         for host in ["node1", "node2", "node3"] {
             let loads = |step: &&Step| step.host == host && step.title.contains("/k8s-dns-node-cache:");
             assert_eq!(plan.steps.iter().filter(loads).count(), 1, "{host} must start it while there is no registry");
@@ -78,38 +74,45 @@ fn it_comes_after_the_check_of_the_nodes_and_its_image_is_on_each() {
 
 #[test]
 fn without_it_nothing_of_it_is_planned() {
-    let plan = checked(planned(&Site::of(sample::fleet(1, 2))));
+    let plan = checked(Site::of(sample::fleet(1, 2)).create().unwrap());
     assert!(!plan.render().contains("node-cache") && !plan.render().contains("nodelocaldns"), "{}", plan.render());
 }
 
 #[test]
 fn a_running_cluster_gets_it_and_loses_it_by_create() {
     let plain = sample::fleet(1, 2);
-    let (site, _) = running(&plain, &cluster(), None);
-    assert_eq!(step(&checked(planned(&site)), STEP).undo, Undo::RestoreBefore);
-    let (site, facts) = running(&cluster(), &plain, None);
-    let (plan, warnings) = Recipe::Create.plan(&site.cx(), &facts).unwrap();
-    let gone = manifests(&checked(plan), "node1/dns.nodelocaldns.removed").clone();
+    let create = |made: &Cluster, now: &Cluster| {
+        let (site, facts) = running(made, now, None);
+        let (plan, warnings) = Recipe::Create.plan(&site.cx(), &facts).unwrap();
+        (checked(plan), warnings)
+    };
+    let (plan, warnings) = create(&plain, &cluster());
+    assert_eq!((&step(&plan, STEP).undo, warnings), (&Undo::RestoreBefore, Vec::new()));
+    let (plan, warnings) = create(&cluster(), &plain);
+    let gone = manifests(&plan, "node1/dns.nodelocaldns.removed");
     assert_eq!((gone.blob, &*gone.name, &*gone.namespace), (Digest::of(""), "dns.nodelocaldns", "kube-system"));
     assert!(matches!(&*warnings, [one] if one.contains("the DNS cache of every node is removed")), "{warnings:?}");
+    let (plan, warnings) = create(&cluster(), &cluster());
+    assert!(!plan.render().contains("removed") && warnings.is_empty(), "{warnings:?}");
 }
 
 #[test]
 fn a_join_brings_no_cache_and_takes_none_away() {
     let plain = sample::fleet(1, 2);
+    let added = |made: &Cluster, now: &Cluster| {
+        let (site, facts) = running(made, now, Some("node3"));
+        add_node(&site.cx(), &facts, &["node3".to_owned()])
+    };
     for (made, now, said) in [
         (&plain, &cluster(), "the cluster has no DNS cache"),
         (&cluster(), &plain, "the cluster has a DNS cache on every node"),
     ] {
-        let (site, facts) = running(made, now, Some("node3"));
-        let refused = add_node(&site.cx(), &facts, &["node3".to_owned()]).unwrap_err();
+        let refused = added(made, now).unwrap_err();
         assert!(matches!(refused, RecipeError::NetworkChanged { .. }), "{refused}");
         assert!(refused.to_string().contains(said), "{refused}");
     }
-}
-
-#[test]
-fn it_is_refused_until_it_has_run_on_hosts() {
-    let refused = Site::of(cluster()).create().unwrap_err().to_string();
-    assert!(refused.contains("spec.kubernetes.nodelocaldns"), "{refused}");
+    let plan = added(&cluster(), &cluster()).unwrap();
+    assert!(!plan.steps.iter().any(|step| step.id.0 == STEP), "the node's pod comes by itself");
+    let loads = |step: &&Step| step.title.contains("/k8s-dns-node-cache:");
+    assert_eq!(plan.steps.iter().filter(loads).map(|step| &*step.host).collect::<Vec<_>>(), ["node3"]);
 }
