@@ -11,9 +11,12 @@ pub(crate) fn is_empty(line: &str) -> bool {
     line.trim().is_empty() || line.trim_start().starts_with('#')
 }
 
-/// What may follow the dashes of a separator (k8s.io/apimachinery, util/yaml: others are an error there).
+/// What may follow the dashes of a separator, to its line's end: nothing, or a comment behind spaces or tabs (k8s.io/apimachinery, util/yaml,
+/// refuses most others; `---#` and `---` before another blank of Unicode it takes for a separator, and libyaml for text).
 pub(crate) fn is_separator(rest: &str) -> bool {
-    rest.is_empty() || rest.starts_with('#')
+    let rest = rest.trim_end_matches(['\r', '\n']);
+    let behind = rest.trim_start_matches([' ', '\t']);
+    behind.is_empty() || (behind.len() < rest.len() && behind.starts_with('#'))
 }
 
 /// go-yaml skips the first character of a line where its buffer begins with one of these, so that a comment becomes what it says.
@@ -52,14 +55,14 @@ fn problem_of(line: &str, has_ended: &mut bool) -> Option<String> {
     if let Some(rest) = line.strip_prefix("---") {
         *has_ended = false;
         let said = "it begins with `---` and is no separator, for which Kubernetes refuses it; write nothing but a comment behind the dashes";
-        return (!is_separator(rest.trim())).then(|| said.to_owned());
+        return (!is_separator(rest)).then(|| said.to_owned());
     }
     if *has_ended {
         return if is_empty(line) { None } else { behind() };
     }
     let rest = line.strip_prefix("...").filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))?;
     *has_ended = true;
-    if is_separator(rest.trim()) { None } else { behind() }
+    if is_separator(rest) { None } else { behind() }
 }
 
 /// A list or a mapping that is being read.
@@ -229,8 +232,16 @@ mod tests {
         let fine =
             "--- # one\na: 1\n---  \n---\t# x\nb: |\n  ---x\n  --- {a: 1}\n  ...\n  y\n...\n# end\n\n---\nc: ...x\n";
         assert_eq!(read(fine).unwrap().len(), 3);
-        for text in ["kind: Pod\n---x: 1\nkind: ConfigMap\n", "--- {kind: Pod}\n", "a: 1\n--- |\n  x\n", "a: 1\n----\n"]
-        {
+        for text in [
+            "kind: Pod\n---x: 1\nkind: ConfigMap\n",
+            "--- {kind: Pod}\n",
+            "a: 1\n--- |\n  x\n",
+            "a: 1\n----\n",
+            // The first line of a file of `crds/`, which helm hands over by itself: the key of a Pod for libyaml.
+            "---#: '\n|\n'\nkind: Pod\n",
+            "---\u{a0}#: '\n|\n'\nkind: Pod\n",
+            "---\u{a0}\na: 1\n",
+        ] {
             let problem = read(text).unwrap_err().problem;
             assert!(problem.contains("is no separator"), "{text}: {problem}");
         }

@@ -170,7 +170,7 @@ fn options(room: &Room) -> Options {
 fn split(text: &str) -> Vec<&str> {
     let (mut all, mut from, mut at) = (Vec::new(), 0, 0);
     for line in text.split_inclusive('\n') {
-        if line.starts_with("---") && is_separator(line[3..].trim()) {
+        if line.strip_prefix("---").is_some_and(is_separator) {
             all.push(&text[from..at]);
             from = at + line.len();
         }

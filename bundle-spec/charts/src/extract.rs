@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::documents::{self, Room};
+use crate::objects::{self, Identity};
 use crate::suspect::{self, speaks_of_image};
 
 /// Lists of containers in a pod spec.
@@ -60,7 +61,7 @@ impl Walk {
     /// An object of Kubernetes, or a list of them.
     fn object(&mut self, object: &Value) {
         let kind = object["kind"].as_str().unwrap_or("object");
-        if let Some(items) = object["items"].as_array().filter(|_| kind.ends_with("List")) {
+        if let Some(items) = objects::items(object) {
             items.iter().for_each(|item| self.object(item));
             return;
         }
@@ -73,7 +74,7 @@ impl Walk {
         self.path.clear();
         match kind {
             // Schemas explain images in words; only what they set by themselves counts.
-            "CustomResourceDefinition" => self.defaults(object),
+            "CustomResourceDefinition" if Identity::of(object).is_kept() => self.defaults(object),
             "Secret" => {
                 self.value(object, false);
                 self.secret(&object["data"]);
@@ -346,12 +347,24 @@ mod tests {
     #[test]
     fn defaults_in_schemas_are_searched_and_descriptions_are_not() {
         let found = found(
-            "kind: CustomResourceDefinition\nmetadata: {name: x}\nspec: {versions: [{schema: {properties: {\
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x}\nspec: {versions: [{schema: {properties: {\
              image: {description: 'like a.b/explained:1', default: a.b/set, type: string}, \
              containers: {type: array, items: {properties: {image: {type: string}}}}}}}]}\n",
         );
         assert_eq!(names(&found.suspects), ["a.b/set"]);
         assert!(found.pods.is_empty());
+    }
+
+    #[test]
+    fn an_object_with_items_is_a_list_whatever_its_kind_is_and_a_definition_is_one_of_its_group() {
+        let pod = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{image: 'evil.b/x:1'}]}}";
+        let of_definition = |version: &str, more: &str| {
+            found(&format!("apiVersion: {version}\nkind: CustomResourceDefinition\nmetadata: {{name: x}}\n{more}\n"))
+        };
+        let listed = of_definition("apiextensions.k8s.io/v1", &format!("items: [{pod}]"));
+        assert_eq!(names(&listed.pods), ["evil.b/x:1"]);
+        let other = of_definition("example.com/v1", &format!("spec: {{template: {pod}}}"));
+        assert_eq!(names(&other.pods), ["evil.b/x:1"]);
     }
 
     #[test]

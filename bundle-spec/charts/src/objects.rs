@@ -1,6 +1,8 @@
 //! Objects of a rendering: which they are, and which of them hold what is not the chart's own.
 
-use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
 
 /// Kinds that hold data or objects of others: they are not removed together with what made them.
 const KEPT: [(&str, &str); 4] = [
@@ -45,22 +47,66 @@ impl std::fmt::Display for Identity {
     }
 }
 
+/// The items of a list. Whatever has `items` is one for Kubernetes, of any kind (k8s.io/apimachinery, unstructured: `detectList`).
+pub fn items(object: &Value) -> Option<&Vec<Value>> {
+    object.get("items")?.as_array()
+}
+
 /// The objects of a stream, those in lists one by one.
 pub fn flattened(documents: Vec<Value>) -> Vec<Value> {
     let mut all = Vec::new();
     for mut document in documents {
-        let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
-        match document.get_mut("items").map(Value::take) {
-            Some(Value::Array(items)) if is_list => all.extend(flattened(items)),
-            Some(items) => {
-                document["items"] = items;
-                all.push(document);
-            }
-            None => all.push(document),
+        if items(&document).is_none() {
+            all.push(document);
+            continue;
         }
+        let Value::Array(mut items) = document["items"].take() else { continue };
+        // An item that names neither is of the list's kind (`decodeToList`).
+        if let (Some(kind), version) = (document["kind"].as_str(), &document["apiVersion"]) {
+            let kind = kind.strip_suffix("List").unwrap_or(kind);
+            let bare = |item: &&mut Value| item.is_object() && item["kind"].is_null() && item["apiVersion"].is_null();
+            for item in items.iter_mut().filter(bare) {
+                item["kind"] = kind.into();
+                item["apiVersion"] = version.clone();
+            }
+        }
+        all.extend(flattened(items));
     }
     all.retain(|object| object["kind"].is_string());
     all
+}
+
+/// Annotation of a hook with its events.
+const HOOK: &str = "helm.sh/hook";
+/// The events of `helm test` (helm's `pkg/release/util/manifest_sorter.go`).
+const TESTS: [&str; 2] = ["test", "test-success"];
+
+/// Whether a document of a rendering says that only `helm test` makes it. In `crds/` that means nothing. Go reads keys whatever their case, and the
+/// last of those that it takes for one: where there could be two, or another alphabet's, it counts as none.
+fn is_test(document: &Value) -> bool {
+    let plain = |value: &Value| {
+        let keys: Vec<&String> = value.as_object().into_iter().flat_map(Map::keys).collect();
+        let mut folded: Vec<String> = keys.iter().map(|key| key.to_ascii_lowercase()).collect();
+        folded.sort_unstable();
+        folded.dedup();
+        folded.len() == keys.len() && keys.iter().all(|key| key.is_ascii())
+    };
+    let events = document["metadata"]["annotations"][HOOK].as_str();
+    let only = |events: &str| events.split(',').all(|event| TESTS.contains(&event.trim()));
+    plain(document) && plain(&document["metadata"]) && events.is_some_and(only)
+}
+
+/// Whether there is something that `--skip-tests` may leave out.
+pub fn has_tests(documents: &[Value]) -> bool {
+    documents.iter().any(is_test)
+}
+
+/// What an install makes. `all`: a rendering with tests. `skipped`: another one with `--skip-tests`, by which helm also leaves out a hook that is of a
+/// test and of an install; it runs at the install.
+pub fn installed(all: Vec<Value>, mut skipped: Vec<Value>) -> Vec<Value> {
+    let there: BTreeSet<String> = skipped.iter().map(Value::to_string).collect();
+    skipped.extend(all.into_iter().filter(|document| !is_test(document) && !there.contains(&document.to_string())));
+    skipped
 }
 
 /// As one list, which kubectl reads like a stream.
@@ -73,14 +119,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_taken_apart_and_what_has_a_field_named_items_is_not_one() {
+    fn lists_are_taken_apart_and_whatever_has_items_is_one() {
         let documents = vec![
             json!({"kind": "List", "items": [{"kind": "A"}, {"kind": "BList", "items": [{"kind": "B"}]}]}),
-            json!({"kind": "ConfigMap", "items": [{"key": "a"}]}),
+            json!({"kind": "CustomResourceDefinition", "items": [{"kind": "C"}]}),
+            json!({"kind": "ConfigMap", "items": {"key": "a"}}),
+            json!({"apiVersion": "v1", "kind": "PodList", "items": [{"spec": {}}, {"apiVersion": "v1"}]}),
             json!({"text": "no object"}),
         ];
-        let kinds: Vec<String> = flattened(documents).iter().map(|object| object["kind"].to_string()).collect();
-        assert_eq!(kinds, ["\"A\"", "\"B\"", "\"ConfigMap\""]);
+        let found = flattened(documents);
+        let kinds: Vec<&str> = found.iter().filter_map(|object| object["kind"].as_str()).collect();
+        assert_eq!(kinds, ["A", "B", "C", "ConfigMap", "Pod"]);
+        assert_eq!(found[4], json!({"apiVersion": "v1", "kind": "Pod", "spec": {}}));
+    }
+
+    #[test]
+    fn a_hook_that_is_not_of_tests_alone_is_installed_though_helm_skips_it() {
+        let hook = |events: &str| json!({"kind": "Pod", "metadata": {"name": events, "annotations": {HOOK: events}}});
+        let mut two = hook("test");
+        two["metadata"]["annotation\u{17f}"] = json!({HOOK: "pre-install"});
+        let mut upper = hook("test");
+        upper["Metadata"] = json!({});
+        let (made, list) = (json!({"kind": "ConfigMap"}), json!({"kind": "List", "items": [hook("test")]}));
+        let all = vec![
+            made.clone(),
+            list.clone(),
+            hook("test"),
+            hook("test, test-success"),
+            hook("test,pre-install"),
+            two.clone(),
+            upper.clone(),
+        ];
+        assert!(
+            has_tests(&all)
+                && !has_tests(&[made.clone(), list.clone(), hook("test,post-install"), two.clone(), upper.clone()])
+        );
+        assert_eq!(
+            installed(all, vec![made.clone(), list.clone()]),
+            [made, list, hook("test,pre-install"), two, upper]
+        );
     }
 
     #[test]

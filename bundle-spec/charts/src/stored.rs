@@ -50,6 +50,8 @@ pub struct Hook {
     pub object: Value,
     /// How its last run ended: `Succeeded`, `Failed`, `Running`, `Unknown`; empty if it did not run.
     pub phase: String,
+    /// `helm test` alone runs it.
+    pub only_tests: bool,
 }
 
 /// The revisions in a list of Secrets, the oldest first.
@@ -168,7 +170,10 @@ impl Release {
         for (text, hook) in self.hook_texts() {
             let phase = hook["last_run"]["phase"].as_str().unwrap_or_default();
             let objects = flattened(documents::read_within(text, &mut room)?);
-            all.extend(objects.into_iter().map(|object| Hook { object, phase: phase.to_owned() }));
+            // As helm has read them when it made the release.
+            let events = hook["events"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let only_tests = !events.is_empty() && events.iter().all(|event| event == "test");
+            all.extend(objects.into_iter().map(|object| Hook { object, phase: phase.to_owned(), only_tests }));
         }
         Ok(all)
     }
@@ -253,7 +258,10 @@ mod tests {
             "chart": {"metadata": {"name": "web", "version": "1.2.3"}},
             "config": {"replicas": 2},
             "manifest": "---\n# Source: web/templates/a.yaml\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n",
-            "hooks": [{"manifest": "kind: Job\nmetadata: {name: check}\n", "last_run": {"phase": "Failed"}}],
+            "hooks": [
+                {"manifest": "kind: Job\nmetadata: {name: check}\n", "events": ["test", "pre-install"], "last_run": {"phase": "Failed"}},
+                {"manifest": "kind: Pod\nmetadata: {name: try}\n", "events": ["test"]},
+            ],
         })
     }
 
@@ -268,7 +276,8 @@ mod tests {
         assert_eq!(Value::Object(read.values()), json!({"replicas": 2}));
         assert_eq!(read.objects().unwrap().len(), 2);
         let hooks = read.hooks().unwrap();
-        assert_eq!((hooks.len(), hooks[0].phase.as_str()), (1, "Failed"));
+        let hooks: Vec<_> = hooks.iter().map(|hook| (hook.phase.as_str(), hook.only_tests)).collect();
+        assert_eq!(hooks, [("Failed", false), ("", true)]);
     }
 
     #[test]
@@ -279,7 +288,7 @@ mod tests {
         assert_eq!(left.objects().unwrap(), [json!({"kind": "ConfigMap", "metadata": {"name": "a"}})]);
         assert_eq!(
             (left.chart(), left.values(), left.hooks().unwrap().len()),
-            ("web-1.2.3".to_owned(), all[0].read().unwrap().values(), 1)
+            ("web-1.2.3".to_owned(), all[0].read().unwrap().values(), 2)
         );
     }
 

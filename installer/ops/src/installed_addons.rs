@@ -121,7 +121,7 @@ fn release(
     let (drifted, mut not_compared) = match ours {
         _ if !ask.compare => (None, None),
         false => (None, Some("somebody else has installed it".to_owned())),
-        true => left.compared(|| helm_release::drifted(machine, &op, last)),
+        true => left.compared(|| helm_release::drifted(machine, &op, last, left.until)),
     };
     let objects = match &ask.objects {
         Some(salt) if ours => {

@@ -210,6 +210,21 @@ pub enum RecipeError {
         /// The id of the running cluster.
         found: ClusterId,
     },
+    /// Control planes do not say alike whether the cluster was adopted.
+    #[error(
+        "by the stamps of {} cluster {cluster} was adopted, and by those of {} kubexm-install has made it; which of its pods are started anew depends on \
+         that: find out who is right, and correct /var/lib/kubexm/stamp.json of the others",
+        .adopted.join(", "),
+        .made.join(", ")
+    )]
+    MarksDiffer {
+        /// `metadata.name`.
+        cluster: String,
+        /// Those whose stamp has the mark.
+        adopted: Vec<String>,
+        /// Those whose stamp has it not.
+        made: Vec<String>,
+    },
     /// The bundle and the running cluster have different Kubernetes minor versions.
     #[error(
         "cluster {cluster} runs Kubernetes {server}, and the bundle has {bundle}: `kubeadm join` needs the cluster's own minor version; \
@@ -465,6 +480,7 @@ impl RecipeError {
             | Self::ClusterMismatch { .. }
             | Self::UnreadableStamp { .. }
             | Self::IdentityMismatch { .. }
+            | Self::MarksDiffer { .. }
             | Self::MinorMismatch { .. }
             | Self::CannotApplyAddons { .. }
             | Self::CannotAdopt { .. }

@@ -398,10 +398,7 @@ fn helms_errors_are_quoted_and_values_are_not_passed_as_arguments() {
     let mut command = place.site.program();
     command.args(["lock", "-f", "cluster.yaml", "--zone", "zone.yaml", "--helm"]).arg(&spy).env("AWS_SECRET", "s3cret");
     let reported = end(&mut command).must(ExitCode::ChartRender).err;
-    assert_contains(
-        &reported,
-        &["template op", "--include-crds", "--skip-tests", "--namespace default", "--values", "HELM_PLUGINS="],
-    );
+    assert_contains(&reported, &["template op", "--include-crds", "--namespace default", "--values", "HELM_PLUGINS="]);
     assert!(
         !reported.contains("s3cret") && !reported.contains("AWS_SECRET") && !reported.contains("KUBEXM_HOME"),
         "{reported}"

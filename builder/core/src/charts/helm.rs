@@ -88,16 +88,19 @@ impl Helm {
         self.sandbox.is_offline()
     }
 
-    /// Everything that an install would create: templates, CRDs and hooks, and no tests, which only `helm test` runs.
-    pub async fn render(&self, job: &Job<'_>) -> Result<String, ChartError> {
+    /// Everything that an install would create: templates, CRDs and hooks. `tests`: with hooks of which an event is `test`.
+    pub async fn render(&self, job: &Job<'_>, tests: bool) -> Result<String, ChartError> {
         let item = || job.key.to_string();
         let refused = |reason: String| ChartError::Render { item: item(), values: !job.values.is_empty(), reason };
         let home = tempfile::tempdir_in(self.folder.path()).map_err(|e| refused(e.to_string()))?;
         let values = home.path().join("values.json");
         std::fs::write(&values, Value::Object(job.values.clone()).to_string()).map_err(|e| refused(e.to_string()))?;
         let mut args: Vec<OsString> = vec!["template".into(), job.name.into(), job.archive.into()];
-        args.extend(["--include-crds", "--skip-tests", "--namespace", job.namespace, "--values"].map(OsString::from));
+        args.extend(["--include-crds", "--namespace", job.namespace, "--values"].map(OsString::from));
         args.push(values.into());
+        if !tests {
+            args.push("--skip-tests".into());
+        }
         if let Some(kubernetes) = job.kubernetes {
             args.extend(["--kube-version", kubernetes].map(OsString::from));
         }

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use futures::{StreamExt, stream};
+use kubexm_charts::objects;
 pub use kubexm_charts::{documents, extract, judge, suspect};
 use kubexm_manifests::requirements::Source;
 use kubexm_manifests::{Catalogue, ChartRelease, Requirement, Requirements, Zone, releases};
@@ -245,7 +246,7 @@ async fn look_at(
     report: Report<'_>,
 ) -> Result<Found, BuildError> {
     let key = &release.release.key;
-    let text = match key {
+    let objects = match key {
         ArtifactKey::Chart(_) => {
             let origin = source_of(work.requirements, key);
             let chart = chart::read(key, &release.source, &origin, origins).await?;
@@ -268,22 +269,29 @@ async fn look_at(
                 kubernetes,
                 values: &release.values,
             };
-            helm.render(&job).await?
+            let all = documents_of(key, helm.render(&job, true).await?).await?;
+            match objects::has_tests(&all) {
+                false => all,
+                true => objects::installed(all, documents_of(key, helm.render(&job, false).await?).await?),
+            }
         }
         _ => {
             let path = origins.store.path(&release.source);
             let place = "its YAML".to_owned();
             let item = key.to_string();
-            read_text(&path, documents::STREAM_LIMIT).map_err(|problem| ChartError::Unreadable {
-                item,
-                place,
-                problem,
-            })?
+            let text = read_text(&path, documents::STREAM_LIMIT);
+            let text = text.map_err(|problem| ChartError::Unreadable { item, place, problem })?;
+            documents_of(key, text).await?
         }
     };
+    let found = tokio::task::spawn_blocking(move || extract::images(&objects));
+    found.await.map_err(|e| BuildError::Worker(e.to_string()))
+}
+
+async fn documents_of(key: &ArtifactKey, text: String) -> Result<Vec<Value>, BuildError> {
+    let read = tokio::task::spawn_blocking(move || documents::read(&text)).await;
+    let read = read.map_err(|e| BuildError::Worker(e.to_string()))?;
     let item = key.to_string();
-    let read = tokio::task::spawn_blocking(move || documents::read(&text).map(|documents| extract::images(&documents)));
-    let read = read.await.map_err(|e| BuildError::Worker(e.to_string()))?;
     Ok(read.map_err(|e| ChartError::Unreadable { item, place: e.place, problem: e.problem })?)
 }
 

@@ -235,7 +235,7 @@ impl Board {
         }
         self.impatient = 0;
         if !one.resumed {
-            self.pace.add(&one.source, bytes, now.saturating_duration_since(one.begun));
+            self.pace.add(&one.source, one.to, bytes, now.saturating_duration_since(one.begun));
         }
         if !one.late && bytes >= pace::TELLING {
             self.distrust.is_quick(one.to);

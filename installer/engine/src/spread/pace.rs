@@ -1,6 +1,7 @@
 //! How fast transfers are, and when one takes longer than it should. Pure: time is given.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::source::Source;
@@ -8,6 +9,8 @@ use crate::link::agent::fetch::SLOW;
 
 /// Transfers whose rates are remembered, of one kind of source.
 const REMEMBERED: usize = 15;
+/// Of these, the newest of one host: a host says itself what has come, and one that says everything has at once must not be the pace of all.
+const OF_ONE: usize = 3;
 /// One is late when it takes so many times as long as others of its kind, and [`PATIENCE`].
 const LATE: u64 = 4;
 /// The same while somebody else has nothing better to do.
@@ -21,16 +24,20 @@ pub(super) const TELLING: u64 = 1 << 20;
 
 /// The rates of transfers that have ended: of all hosts together, as they have lines of one kind, and of each origin.
 #[derive(Debug, Default)]
-pub(super) struct Pace(BTreeMap<Option<Source>, VecDeque<u64>>);
+pub(super) struct Pace(BTreeMap<Option<Source>, VecDeque<(SocketAddr, u64)>>);
 
 impl Pace {
-    /// So many bytes came within this time.
-    pub(super) fn add(&mut self, source: &Source, bytes: u64, within: Duration) {
+    /// So many bytes came to a host within this time.
+    pub(super) fn add(&mut self, source: &Source, to: SocketAddr, bytes: u64, within: Duration) {
         if bytes < TELLING {
             return;
         }
         let rates = self.0.entry(kind(source)).or_default();
-        rates.push_back(rate(bytes, within));
+        if rates.iter().filter(|(host, _)| *host == to).count() >= OF_ONE {
+            let oldest = rates.iter().position(|(host, _)| *host == to);
+            oldest.map(|oldest| rates.remove(oldest));
+        }
+        rates.push_back((to, rate(bytes, within)));
         if rates.len() > REMEMBERED {
             rates.pop_front();
         }
@@ -38,7 +45,7 @@ impl Pace {
 
     /// Bytes a second of a usual transfer. One host that crawls, or one that is near, says nothing of the others.
     pub(super) fn of(&self, source: &Source) -> Option<u64> {
-        let mut rates: Vec<u64> = self.0.get(&kind(source))?.iter().copied().collect();
+        let mut rates: Vec<u64> = self.0.get(&kind(source))?.iter().map(|(_, rate)| *rate).collect();
         rates.sort_unstable();
         rates.get(rates.len() / 2).copied()
     }
@@ -77,5 +84,23 @@ fn kind(source: &Source) -> Option<Source> {
     match source {
         Source::Host(_) => None,
         source => Some(source.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_says_everything_came_at_once_is_not_the_pace_of_all() {
+        let host = |n: u8| SocketAddr::from(([10, 0, 0, n], 7000));
+        let (mut pace, source) = (Pace::default(), Source::Host(host(1)));
+        for n in 2..6 {
+            pace.add(&source, host(n), 10 << 20, Duration::from_secs(10));
+        }
+        for _ in 0..100 {
+            pace.add(&source, host(9), 10 << 20, Duration::from_millis(1));
+        }
+        assert_eq!(pace.of(&source), Some(1 << 20));
     }
 }

@@ -1,7 +1,7 @@
 //! `helm`: every chart renders to the same objects, as its values say. `image` makes a Deployment of it, `claim: true` a
 //! PersistentVolumeClaim, `hook` a Job that fails if it is `fails`; all values are in a ConfigMap, which the chart changes by itself with
 //! `moves: true`. `custom: true` makes an object of a kind that helm does not know, and `sneaks` an image that only an install has;
-//! with `sneaks: merged` it has it for helm alone.
+//! with `sneaks: merged` it has it for helm alone. `test` makes a pod that is a hook of these events.
 
 use kubexm_charts::documents::{self, Room};
 use kubexm_charts::stored::{Release, Revision, encode, revisions};
@@ -44,7 +44,8 @@ pub(super) fn helm(system: &RootedSystem, state: &mut State, args: &[&str], stdi
             Output::failed(1, "Error: path to the chart not found")
         }
         "template" => {
-            let objects = rendered(&target, &values).into_iter().chain(hook(&target, &values));
+            let tests = test(&values).filter(|_| !args.contains(&"--skip-tests"));
+            let objects = rendered(&target, &values).into_iter().chain(hook(&target, &values)).chain(tests);
             Output::text(objects.map(|object| format!("---\n{object}\n")).collect::<String>())
         }
         "upgrade" => upgrade(state, &target, &values),
@@ -84,6 +85,13 @@ fn hook(target: &Target<'_>, values: &Map<String, Value>) -> Option<Value> {
     Some(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": format!("{}-check", target.name)}}))
 }
 
+fn test(values: &Map<String, Value>) -> Option<Value> {
+    let events = values.get("test")?.as_str()?;
+    let metadata = json!({"name": "try", "annotations": {"helm.sh/hook": events}});
+    let containers = json!([{"name": "main", "image": "test.example/x:1"}]);
+    Some(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}))
+}
+
 fn upgrade(state: &mut State, target: &Target<'_>, values: &Map<String, Value>) -> Output {
     let history = state.cluster.releases.get(&target.key()).cloned().unwrap_or_default();
     if status(&history).is_some_and(|status| status.starts_with("pending")) {
@@ -94,10 +102,15 @@ fn upgrade(state: &mut State, target: &Target<'_>, values: &Map<String, Value>) 
     state.cluster.objects.entry(key).or_insert(document);
     let fails = values.get("hook") == Some(&json!("fails"));
     let phase = if fails { "Failed" } else { "Succeeded" };
-    let hooks: Vec<Value> = hook(target, values)
+    let mut hooks: Vec<Value> = hook(target, values)
         .into_iter()
         .map(|hook| json!({"manifest": hook.to_string(), "last_run": {"phase": phase}}))
         .collect();
+    if let Some(test) = test(values) {
+        let events = test["metadata"]["annotations"]["helm.sh/hook"].as_str().unwrap_or_default();
+        let events: Vec<&str> = events.split(',').collect();
+        hooks.push(json!({"manifest": test.to_string(), "events": events}));
+    }
     if let Some(hook) = hook(target, values) {
         state.cluster.objects.extend([of_json(&hook)]);
     }

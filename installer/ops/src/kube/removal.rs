@@ -26,10 +26,14 @@ pub(crate) fn by_namespace(objects: impl IntoIterator<Item = Value>, default: &s
     all
 }
 
+/// Whether its name may be an argument. A chart says what its objects are called: what no object can be called would be an option of kubectl.
+pub(crate) fn can_be_named(object: &Identity) -> bool {
+    object.name.starts_with(|c: char| c.is_ascii_alphanumeric())
+}
+
 /// Removes definitions of which there are no objects, and namespaces in which there is nothing.
 pub(crate) fn remove_unused(machine: &Machine, kept: &[Identity]) -> Result<(), OpError> {
-    // A release says what its objects are called: what no object can be called would be an option of kubectl.
-    for object in kept.iter().filter(|object| object.name.starts_with(|c: char| c.is_ascii_alphanumeric())) {
+    for object in kept.iter().filter(|object| can_be_named(object)) {
         match object.kind.as_str() {
             CRD => remove_unused_crd(machine, &object.name)?,
             "Namespace" => remove_unused_namespace(machine, &object.name)?,

@@ -77,7 +77,8 @@ fn not_ready(list: &Value, external_etcd: bool, node: &str, images: &BTreeMap<St
 /// The pods of a list; with `kubeadm_only`, those that kubeadm creates and that need no pod network.
 fn looked_at<'l>(list: &'l Value, which: &Which<'_>) -> Vec<&'l Value> {
     let pods = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let of_workloads = |pod: &Value| which.workloads.is_empty() || workload(pod).is_some_and(|of| which.workloads.contains(&of));
+    let of_workloads =
+        |pod: &Value| which.workloads.is_empty() || workload(pod).is_some_and(|of| which.workloads.contains(&of));
     pods.iter().filter(|pod| (!which.kubeadm_only || is_kubeadms(pod)) && of_workloads(pod)).collect()
 }
 

@@ -146,6 +146,20 @@ fn an_image_that_the_bundle_lacks_is_refused_by_name_before_anything_is_applied(
 }
 
 #[test]
+fn what_helm_test_alone_runs_may_have_other_images_and_a_hook_of_an_install_may_not() {
+    let mut host = cluster();
+    for events in ["test,pre-install", "post-upgrade,test"] {
+        let op = release(&mut host, json!({"test": events}));
+        let error = refused(&host, &op);
+        assert!(error.contains("test.example/x:1 (Pod try: spec.containers[0].image)"), "{events}: {error}");
+        assert_eq!(found(&host, &op), Released::Absent { namespace: false }, "{events}");
+    }
+    // Neither its rendering nor what helm has stored of it.
+    let op = release(&mut host, json!({"test": "test"}));
+    converge(&host, &op);
+}
+
+#[test]
 fn a_first_install_whose_hook_fails_leaves_nothing_and_its_log_is_in_the_error() {
     let mut host = cluster();
     let before = objects(&host);

@@ -105,6 +105,17 @@ fn what_cannot_be_restarted_or_is_elsewhere_is_refused_by_name_with_what_to_do()
 }
 
 #[test]
+fn control_planes_that_do_not_say_alike_whether_it_was_adopted_are_named() {
+    let mut site = Site::of(3, 0, 30);
+    site.facts.get_mut("node3").unwrap().stamp.as_mut().unwrap().adopted = true;
+    let refused = site.plan().unwrap_err().to_string();
+    assert!(
+        refused.contains("by the stamps of node3 cluster") && refused.contains("of node1, node2 kubexm"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_worker_that_calls_its_cluster_adopted_changes_nothing_of_it() {
     let mut site = Site::of(1, 1, 30);
     site.facts.get_mut("node2").unwrap().stamp.as_mut().unwrap().adopted = true;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
 use kubexm_archive::Bundle;
-use kubexm_charts::{HELM_MEMORY, documents};
+use kubexm_charts::{HELM_MEMORY, documents, objects};
 use kubexm_manifests::Catalogue;
 use kubexm_manifests::component::Payload;
 use kubexm_spec::{Arch, ArtifactKey, Digest, Program, one_line};
@@ -80,13 +80,24 @@ impl Helm {
 
     /// Everything that an install would create, but tests: templates, definitions and hooks. The error is what helm says.
     pub(crate) async fn render(&self, bundle: &Bundle, job: &Job<'_>) -> Result<Vec<Value>, String> {
+        let all = self.documents(bundle, job, true).await?;
+        match objects::has_tests(&all) {
+            false => Ok(all),
+            true => Ok(objects::installed(all, self.documents(bundle, job, false).await?)),
+        }
+    }
+
+    async fn documents(&self, bundle: &Bundle, job: &Job<'_>, tests: bool) -> Result<Vec<Value>, String> {
         let home = tempfile::tempdir_in(self.folder.path()).map_err(|error| error.to_string())?;
         let chart = home.path().join("chart.tgz");
         let archive = bundle.read(&kubexm_archive::members::blob_name(job.chart), CHART_LIMIT);
         std::fs::write(&chart, archive.map_err(|error| error.to_string())?).map_err(|error| error.to_string())?;
         let mut command = Command::new(&self.program);
         command.arg("template").arg(job.name).arg(&chart);
-        command.args(["--include-crds", "--skip-tests", "--namespace", job.namespace, "--values", "-"]);
+        command.args(["--include-crds", "--namespace", job.namespace, "--values", "-"]);
+        if !tests {
+            command.arg("--skip-tests");
+        }
         command.args(["--kube-version", job.kubernetes]);
         if job.upgrade {
             command.arg("--is-upgrade");

@@ -5,6 +5,7 @@
 //! too. What differs right after an install and had not before is theirs, is noted at the revision, and is no drift.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use kubexm_charts::objects::{self, Identity};
 use kubexm_charts::stored::Revision;
@@ -23,15 +24,29 @@ const DIFF: [&str; 6] =
 
 const APPLY: [&str; 5] = ["apply", "--server-side", "--force-conflicts", "--field-manager=helm", "--filename"];
 
-/// So many objects of a namespace are compared one by one, each by a kubectl of its own, if they cannot be compared together.
+/// So many objects of a release are compared one by one, each by a kubectl of its own, if those of their namespace cannot be compared together.
 const MOST_ALONE: usize = 200;
+/// How long an op compares the objects of a release.
+const OF_AN_OP: Duration = Duration::from_secs(240);
+/// The most that one kubectl is given, in seconds.
+const ONCE: u64 = 120;
 /// So many objects of a release are compared.
 const MOST: usize = 5_000;
 
-/// Names of the objects that have drifted.
+/// Names of the objects that have drifted, as an op asks.
 pub(super) fn of(machine: &Machine, op: &HelmRelease, revision: &Revision) -> Result<Vec<String>, OpError> {
+    until(machine, op, revision, Instant::now() + OF_AN_OP)
+}
+
+/// Names of the objects that have drifted. `end`: then it is given up, whatever the release has.
+pub(super) fn until(
+    machine: &Machine,
+    op: &HelmRelease,
+    revision: &Revision,
+    end: Instant,
+) -> Result<Vec<String>, OpError> {
     let own: BTreeSet<&str> = revision.annotation(OWN).split_whitespace().collect();
-    let differ = different(machine, op, revision)?;
+    let differ = different(machine, op, revision, end)?;
     Ok(differ.into_iter().filter(|name| !own.contains(name.as_str())).collect())
 }
 
@@ -40,7 +55,8 @@ pub(super) fn of(machine: &Machine, op: &HelmRelease, revision: &Revision) -> Re
 pub(super) fn settle(machine: &Machine, op: &HelmRelease, drifted: &[String]) -> Result<(), OpError> {
     let history = look::history(machine, op)?;
     let Some(last) = history.last() else { return Ok(()) };
-    let mut differ = different(machine, op, last)?;
+    let end = Instant::now() + OF_AN_OP;
+    let mut differ = different(machine, op, last, end)?;
     if differ.iter().any(|name| drifted.contains(name)) {
         let left =
             |object: &Value| differ.iter().any(|file| drifted.contains(file) && is_of(file, object, &op.namespace));
@@ -49,12 +65,13 @@ pub(super) fn settle(machine: &Machine, op: &HelmRelease, drifted: &[String]) ->
             let apply = kubectl(APPLY).args(["-", "--namespace", &namespace]).stdin(objects::list(&objects));
             machine.run(&apply)?;
         }
-        differ = different(machine, op, last)?;
+        differ = different(machine, op, last, end)?;
     }
     let (still, own): (Vec<String>, Vec<String>) = differ.into_iter().partition(|name| drifted.contains(name));
     if !still.is_empty() {
         return Err(OpError::other(format!(
-            "objects of release {}/{} were changed, were set back, and are changed again: {}; find out who changes them, or set in the              chart's values what they are to be",
+            "objects of release {}/{} were changed, were set back, and are changed again: {}; find out who changes them, or set in the \
+             chart's values what they are to be",
             op.namespace,
             op.name,
             still.join(", ")
@@ -67,27 +84,46 @@ pub(super) fn settle(machine: &Machine, op: &HelmRelease, drifted: &[String]) ->
     machine.run(&kubectl(args).arg(format!("{OWN}={}", own.join(" ")))).map(drop)
 }
 
-fn different(machine: &Machine, op: &HelmRelease, revision: &Revision) -> Result<BTreeSet<String>, OpError> {
+fn different(
+    machine: &Machine,
+    op: &HelmRelease,
+    revision: &Revision,
+    end: Instant,
+) -> Result<BTreeSet<String>, OpError> {
     let all = look::objects(&look::read(revision)?)?;
     if all.len() > MOST {
         return Err(OpError::other(format!("release {}/{} has more than {MOST} objects", op.namespace, op.name)));
     }
     let mut names = BTreeSet::new();
+    // Whoever may make Secrets can have one taken for a release, with an object in each of thousands of namespaces.
+    let mut alone = MOST_ALONE;
     for (namespace, objects) in by_namespace(all, &op.namespace) {
         let diff = |objects: &[Value]| {
+            let left = end.saturating_duration_since(Instant::now()).as_secs();
+            if left == 0 {
+                return Err(OpError::other(format!(
+                    "there was no time left to compare the objects of release {}/{}, which came to namespace {namespace}",
+                    op.namespace, op.name
+                )));
+            }
             let list = objects::list(objects);
-            machine.try_run(&kubectl(DIFF).args(["-", "--namespace", &namespace]).stdin(list))
+            let program = kubectl(DIFF).args(["-", "--namespace", &namespace]).stdin(list);
+            machine.try_run(&program.within(left.min(ONCE)))
         };
         let found = diff(&objects)?;
         names.extend(changed(&found.stdout()));
         if found.code > 1 {
-            if objects.len() > MOST_ALONE {
+            let Some(left) = alone.checked_sub(objects.len()) else {
                 return Err(OpError::other(format!(
-                    "one of the {} objects in {namespace} cannot be compared, and they are too many to be asked for one by one: {}",
+                    "one of the {} objects in {namespace} cannot be compared, and more than {MOST_ALONE} of release {}/{} would be asked for \
+                     one by one: {}",
                     objects.len(),
+                    op.namespace,
+                    op.name,
                     found.tail()
                 )));
-            }
+            };
+            alone = left;
             // One cannot be compared: a webhook that answers no dry run, a kind whose definition is gone. The others can.
             for object in &objects {
                 names.extend(changed(&diff(std::slice::from_ref(object))?.stdout()));

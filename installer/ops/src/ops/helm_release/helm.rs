@@ -56,18 +56,30 @@ pub(super) fn upgrade(machine: &Machine, op: &HelmRelease, values: &Map<String, 
     with_values(waiting(program.arg("--wait-for-jobs"), op), values)
 }
 
+/// What a chart is rendered with, beside its values.
+#[derive(Clone, Copy)]
+pub(super) struct Rendering<'r> {
+    pub upgrade: bool,
+    /// With what only `helm test` runs.
+    pub tests: bool,
+    pub kubernetes: &'r str,
+    pub apis: &'r [String],
+}
+
 /// What an install or upgrade would create, with the objects and APIs that the cluster has.
 pub(super) fn template(
     machine: &Machine,
     op: &HelmRelease,
     values: &Map<String, Value>,
-    upgrade: bool,
-    (kubernetes, apis): (&str, &[String]),
+    Rendering { upgrade, tests, kubernetes, apis }: Rendering<'_>,
 ) -> Program {
-    let args = ["template", &op.name, &chart(machine, op), "--include-crds", "--skip-tests", "--dry-run=server"];
+    let args = ["template", &op.name, &chart(machine, op), "--include-crds", "--dry-run=server"];
     let mut program = helm(args, op).args(["--kube-version", kubernetes]);
     if upgrade {
         program = program.arg("--is-upgrade");
+    }
+    if !tests {
+        program = program.arg("--skip-tests");
     }
     for apis in apis.chunks(100) {
         program = program.args(["--api-versions", &apis.join(",")]);

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::look;
 use crate::kube::kubectl;
 use crate::kube::objects::printed;
-use crate::kube::removal::{CRD, by_namespace};
+use crate::kube::removal::{CRD, by_namespace, can_be_named};
 use crate::{Machine, OpError};
 
 /// helm does not remove an object with this annotation.
@@ -51,7 +51,7 @@ pub(super) fn take_out(machine: &Machine, op: &HelmRelease, last: &Revision) -> 
 /// The definitions in a rendering that the cluster does not have yet.
 pub(super) fn absent_crds(machine: &Machine, rendered: &[Value]) -> Result<Vec<Identity>, OpError> {
     let crds = rendered.iter().map(Identity::of).filter(|object| object.kind == CRD && object.is_kept());
-    let crds: Vec<Identity> = crds.collect();
+    let crds: Vec<Identity> = crds.filter(can_be_named).collect();
     if crds.is_empty() {
         return Ok(crds);
     }

@@ -97,9 +97,14 @@ pub(crate) fn found(last: &Revision) -> Result<FoundRelease, OpError> {
     look::found(last)
 }
 
-/// Its objects that are missing, or are not as they were rendered.
-pub(crate) fn drifted(machine: &Machine, op: &HelmRelease, last: &Revision) -> Result<Vec<String>, OpError> {
-    drift::of(machine, op, last)
+/// Its objects that are missing, or are not as they were rendered. `end`: then it is given up.
+pub(crate) fn drifted(
+    machine: &Machine,
+    op: &HelmRelease,
+    last: &Revision,
+    end: Instant,
+) -> Result<Vec<String>, OpError> {
+    drift::until(machine, op, last, end)
 }
 
 /// Its objects, with hooks, as they were rendered.

@@ -7,7 +7,8 @@ use kubexm_charts::{extract, objects};
 use kubexm_plan::op::{HelmRelease, ReleaseInput};
 use serde_json::Value;
 
-use super::{helm, look};
+use super::helm::{self, Rendering};
+use super::look;
 use crate::kube::removal::CRD;
 use crate::kube::{self, apis};
 use crate::{Machine, OpError};
@@ -25,8 +26,15 @@ pub(super) fn checked(
 ) -> Result<Vec<Value>, OpError> {
     let (kubernetes, mut apis) = (server_version(machine)?, apis::names(machine)?);
     for _ in 0..ROUNDS {
-        let output = machine.run(&helm::template(machine, op, &input.values, upgrade, (&kubernetes, &apis)))?;
-        let documents = documents::read(&output.stdout()).map_err(|error| OpError::other(unreadable(op, &error)))?;
+        let render = |tests: bool| {
+            let rendering = Rendering { upgrade, tests, kubernetes: &kubernetes, apis: &apis };
+            let output = machine.run(&helm::template(machine, op, &input.values, rendering))?;
+            documents::read(&output.stdout()).map_err(|error| OpError::other(unreadable(op, &error)))
+        };
+        let mut documents = render(true)?;
+        if objects::has_tests(&documents) {
+            documents = objects::installed(documents, render(false)?);
+        }
         if let Some(text) = outside_of_bundle(op, input, &documents) {
             return Err(OpError::other(format!("release {}/{} was not installed: {text}", op.namespace, op.name)));
         }
@@ -53,7 +61,7 @@ pub(super) fn refused(machine: &Machine, op: &HelmRelease, input: &ReleaseInput)
     }
     let mut objects = look::objects(&release)?;
     let hooks = release.hooks().map_err(|error| OpError::other(unreadable(op, &error)))?;
-    objects.extend(hooks.into_iter().map(|hook| hook.object));
+    objects.extend(hooks.into_iter().filter(|hook| !hook.only_tests).map(|hook| hook.object));
     Ok(outside_of_bundle(op, input, &objects))
 }
 

@@ -13,8 +13,17 @@ const BY_HAND: &str = "run `kubeadm certs renew all` on one control plane after 
                        kube-controller-manager and kube-scheduler";
 
 /// Whether it was adopted, by what its control planes say: others have no part in it.
-pub(super) fn is_adopted(cx: &RenewContext<'_>) -> bool {
-    planes(cx).filter_map(|name| cx.facts.get(name)?.stamp.as_ref()).any(|stamp| stamp.adopted)
+///
+/// # Errors
+/// They do not say the same: one that lies would have pods of the others keep their earlier certificates.
+pub(super) fn is_adopted(cx: &RenewContext<'_>) -> Result<bool, RecipeError> {
+    let stamped = planes(cx).filter_map(|name| Some((name.clone(), cx.facts.get(name)?.stamp.as_ref()?.adopted)));
+    let (adopted, made): (Vec<_>, Vec<_>) = stamped.partition(|(_, adopted)| *adopted);
+    if adopted.is_empty() || made.is_empty() {
+        return Ok(!adopted.is_empty());
+    }
+    let names = |all: Vec<(String, bool)>| all.into_iter().map(|(name, _)| name).collect();
+    Err(RecipeError::MarksDiffer { cluster: cx.cluster.name.clone(), adopted: names(adopted), made: names(made) })
 }
 
 /// Refuses what kubexm-install cannot renew: it would leave control planes whose pods have not read their new certificates.

@@ -26,7 +26,7 @@ const OURS: [&str; 3] = ["/etc/kubexm/registry-ca.crt", "/etc/kubexm/depot/", "/
 pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError> {
     let planes = &cx.cluster.role_groups.control_plane;
     let first = planes.first().ok_or(RecipeError::NoHosts { what: "control plane" })?;
-    let adopted = adopted::is_adopted(cx);
+    let adopted = adopted::is_adopted(cx)?;
     if adopted {
         adopted::refuse(cx)?;
     }
