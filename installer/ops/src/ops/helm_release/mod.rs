@@ -15,6 +15,8 @@ pub(in crate::ops) mod removal;
 mod render;
 mod undo;
 
+use std::time::Instant;
+
 use kubexm_charts::stored::{self, Revision};
 use kubexm_plan::op::{FoundRelease, HelmRelease, ReleaseInput, Released};
 use kubexm_spec::{Digest, rendering};
