@@ -162,7 +162,7 @@ impl Renderer {
             kubernetes: Some(kubernetes),
             values,
         };
-        self.helm.render(&job).await.map_err(|error| error.to_string())
+        self.helm.render(&job, false).await.map_err(|error| error.to_string())
     }
 }
 
