@@ -6,7 +6,7 @@ use kubexm_plan::kubeadm_certificates::ADMIN_CONF;
 use kubexm_plan::{CONTROLLER, ClusterFacts, ClusterId, Plan, Step, Undo};
 use kubexm_spec::{Digest, Program};
 
-use super::by_hand::{self, ETCD_TOOLS};
+use super::by_hand;
 use super::found::Found;
 use crate::adoption;
 use crate::context::{PlanContext, PlannedHost};
@@ -16,6 +16,9 @@ use crate::modules::kubeadm_upgrade::{self, Configuration};
 use crate::modules::{depot, images, kubeconfig, kubernetes, os};
 use crate::paths;
 use crate::phases::ClusterHosts;
+
+/// Programs that take a snapshot of etcd, and verify it.
+const ETCD_TOOLS: [&str; 2] = ["etcdctl", "etcdutl"];
 
 /// A cluster that was adopted, and that an upgrade knows all of that decides.
 #[derive(Debug)]

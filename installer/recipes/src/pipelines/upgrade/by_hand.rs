@@ -5,20 +5,17 @@ use kubexm_plan::cluster_facts::{KubeletFacts, PROGRAMS, ProgramFacts};
 use kubexm_plan::kubeadm_certificates::PKI;
 use kubexm_plan::runtime;
 use kubexm_spec::cluster::{EtcdKind, RegistryKind, RuntimeKind};
-use kubexm_spec::{ClusterImage, KubernetesVersion, Program, depot, one_line};
+use kubexm_spec::{ClusterImage, KubernetesVersion, depot, one_line};
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
-use crate::modules::{images, programs};
+use crate::modules::images;
 use crate::paths;
 use crate::phases::ClusterHosts;
 
 /// What to do instead.
 const BY_HAND: &str =
     "mend that, or upgrade it with kubeadm as \"Upgrading kubeadm clusters\" of Kubernetes' documentation says";
-
-/// Programs that take a snapshot of etcd, and verify it.
-pub(super) const ETCD_TOOLS: [&str; 2] = ["etcdctl", "etcdutl"];
 
 type Rule = fn(&PlanContext<'_>, &ClusterHosts<'_>, &ClusterFacts, &mut Vec<String>);
 
@@ -114,15 +111,6 @@ fn etcd(cx: &PlanContext<'_>, site: &ClusterHosts<'_>, running: &ClusterFacts, p
                 node.name()
             ));
         }
-    }
-    let first = site.first.name();
-    let lacks = |name: &&str| program(running, first, name).is_none();
-    if ETCD_TOOLS.iter().any(|name| lacks(&name)) && !programs::wanted(cx, &site.first, Program::Etcd).unwrap_or(false)
-    {
-        problems.push(format!(
-            "{first} has no {} for a snapshot of etcd, and the bundle has none: put them there, or build the bundle without `exclude: [etcd]`",
-            ETCD_TOOLS.join(" and ")
-        ));
     }
 }
 

@@ -230,7 +230,7 @@ fn program<'c>(case: &'c mut Case, host: &str, name: &str) -> &'c mut kubexm_pla
 
 #[test]
 fn what_is_elsewhere_or_not_known_is_refused_by_name_with_what_to_do() {
-    let cases: [(&[&str], Bend); 18] = [
+    let cases: [(&[&str], Bend); 17] = [
         (&["the container runtime is docker", "into containerd only"], |case| {
             case.site.cluster.runtime.kind = RuntimeKind::Docker;
         }),
@@ -246,10 +246,6 @@ fn what_is_elsewhere_or_not_known_is_refused_by_name_with_what_to_do() {
         (&["etcd is not known to be kubeadm's", "kubeadm-config"], |case| case.running.kubeadm = None),
         (&["node1: the certificates are in /etc/kubernetes/ssl", "/etc/kubernetes/pki only"], |case| {
             case.running.kubelets[0].certificates = Some("/etc/kubernetes/ssl".to_owned());
-        }),
-        (&["node1 has no etcdctl and etcdutl", "exclude"], |case| {
-            case.running.kubelets[0].programs.retain(|program| program.name != "etcdctl");
-            case.site.cluster.bundle.exclude.push("etcd".to_owned());
         }),
         (&["kubeadm takes its images from r.example/k8s", "imageRepository: registry.k8s.io"], |case| {
             case.running.kubeadm.as_mut().unwrap().image_repository = "r.example/k8s".to_owned();
