@@ -4,7 +4,7 @@ use kubexm_plan::ClusterFacts;
 use kubexm_plan::cluster_facts::{KubeletFacts, PROGRAMS, ProgramFacts};
 use kubexm_plan::kubeadm_certificates::PKI;
 use kubexm_plan::runtime;
-use kubexm_spec::cluster::{EtcdKind, RegistryKind, RuntimeKind};
+use kubexm_spec::cluster::{EtcdKind, RegistryKind};
 use kubexm_spec::{ClusterImage, KubernetesVersion, depot, one_line};
 
 use crate::context::{PlanContext, PlannedHost};
@@ -62,8 +62,10 @@ fn stamps(_: &PlanContext<'_>, site: &ClusterHosts<'_>, _: &ClusterFacts, proble
 
 fn runtimes(cx: &PlanContext<'_>, site: &ClusterHosts<'_>, running: &ClusterFacts, problems: &mut Vec<String>) {
     let kind = cx.cluster.runtime.kind;
-    if kind != RuntimeKind::Containerd {
-        problems.push(format!("the container runtime is {kind}: images are loaded into containerd only"));
+    let possible = runtime::LOADED_AS_FOUND.map(|traits| traits.kind);
+    if !possible.contains(&kind) {
+        let possible = possible.map(|kind| kind.to_string()).join(", ");
+        problems.push(format!("the container runtime is {kind}, and images are loaded into {possible} only"));
         return;
     }
     let wanted = runtime::of(kind).endpoint;
