@@ -6,38 +6,12 @@
 # A cluster that a shell script has made with kubeadm is looked at, adopted, backed up, its certificates are renewed, and it is left again: nothing
 # else of it is another afterwards.
 . "$ROOT/tests/e2e/host.sh"
+. "$ROOT/tests/e2e/by-hand.sh"
 say "adopt: a cluster that kubeadm made"
 HOME_NAME=home-adopt
-ADOPTED=(a1 10.77.0.31 a2 10.77.0.32)
 ADOPT_YAML=$WORK/adopt.yaml
 lab cluster-yaml "${ADOPTED[@]}" > "$ADOPT_YAML"
 
-# in_lab FUNCTION ARGS...: one of the lab's own functions, in a shell of its own
-in_lab() (
-  # shellcheck disable=SC1091  # the lab's
-  { . "$ROOT/tests/lab/lib.sh"; . "$ROOT/tests/lab/origins.sh"; . "$ROOT/tests/lab/tools.sh"; . "$ROOT/tests/lab/smoke.sh"; }
-  "$@"
-)
-# Runs within in_lab: the registry that by-hand.sh is given, filled already.
-# shellcheck disable=SC2153  # lib.sh sets it
-registry_down() { stop "$NETRUN/registry.pid" "$NETRUN/registry.yml"; }
-by_hand() {
-  mkdir -p "$WORK/by-hand"
-  lab in-net env HOSTS="a1=10.77.0.31 a2=10.77.0.32" KEY="$LAB/id" FILES="$LAB/origin" REGISTRY=10.77.0.1:5000 WORK="$WORK/by-hand" \
-    FLANNEL="$ROOT/tests/lab/kube-flannel.yaml" bash "$ROOT/tests/bench/by-hand.sh" > "$WORK/by-hand.log" 2>&1 ||
-    { tail -n 30 "$WORK/by-hand.log"; return 1; }
-}
-trees_of() { local host; for host in a1 a2; do tree "$host" > "$WORK/tree-$1-$host" || return 1; done; }
-same_trees_as() { local host rc=0; trees_of now; for host in a1 a2; do same "$WORK/tree-$1-$host" "$WORK/tree-now-$host" || rc=1; done; return "$rc"; }
-# Nothing was restarted: every container is the one that it was.
-containers() {
-  kubectl_on a1 get pods -A -o json > "$WORK/pods.json" || return 1
-  python3 - "$WORK/pods.json" << 'PY'
-import json, sys
-for pod in sorted(json.load(open(sys.argv[1]))["items"], key=lambda pod: pod["metadata"]["name"]):
-    print(pod["metadata"]["name"], *(one["containerID"] for one in pod["status"]["containerStatuses"]))
-PY
-}
 adopt() { install adopt -f "$ADOPT_YAML" --accept-new-host-keys "$@"; }
 looks() { install adopt --dry-run --bundle "$FILE" -f "${YAML:-$ADOPT_YAML}" --accept-new-host-keys "$@"; }
 
@@ -45,11 +19,6 @@ lab host up "${ADOPTED[@]}"
 in_lab smoke_registry > "$WORK/registry.log" 2>&1
 check "a cluster is made by hand, with kubeadm" by_hand
 [ "$HELD" = 1 ] || { in_lab registry_down || true; return 0; }
-# As people leave them: root has a copy of admin.conf, the SSH user has written one of his own.
-kubeconfigs() {
-  lab host root a1 install -D -m 640 /etc/kubernetes/admin.conf /root/.kube/config || return 1
-  lab host root a1 'mkdir /home/operator/.kube && printf "# mine\napiVersion: v1\nkind: Config\n" > /home/operator/.kube/config && chown -R operator: /home/operator/.kube'
-}
 check "root has a copy of admin.conf, and the SSH user a kubeconfig of his own" kubeconfigs
 trees_of before
 containers > "$WORK/containers-before"
@@ -97,7 +66,6 @@ only_stamps() {
 check "only kubexm's own folder and its agent are new" only_stamps
 same_containers() { containers > "$WORK/containers-now"; same "$WORK/containers-before" "$WORK/containers-now"; }
 check "no container was started again" same_containers
-last_run_of_lab() { find "$WORK/$HOME_NAME/clusters/lab/runs" -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort | tail -n 1; }
 ADOPTION=$(last_run_of_lab)
 check "a rollback of what has succeeded wants its name" says 2 "name it:" adopt -y --roll-back
 check "a second adoption has nothing to do, and asks nothing" says 0 "nothing to do" adopt -y
@@ -174,7 +142,7 @@ check "a second renewal has nothing to do" says 0 "nothing to do" renew -y
 check "a create is refused by name" says 22 '`kubexm-install create` does not work on adopted clusters' \
   install create --bundle "$FILE" -f "$ADOPT_YAML" -y
 check "a reset, too" says 22 '`kubexm-install reset` does not work on adopted clusters' install reset -f "$ADOPT_YAML" -y
-check "and an upgrade" says 22 '`kubexm-install upgrade` does not work on adopted clusters' \
+check "and an upgrade with a registry of kubexm's, with what to do" says 22 '`registry: {type: none}`' \
   install upgrade --bundle "$FILE" -f "$ADOPT_YAML" -y
 check "none of that has changed anything" only_stamps
 check "the adoption is rolled back" says 0 "not adopted any more" adopt -y --roll-back "$ADOPTION"

@@ -297,6 +297,16 @@ pub const FLEETS: [Sample; 20] = [
     },
 ];
 
+/// One that kubeadm could have made, and that is upgraded once it is adopted.
+pub const ADOPTED: Sample = Sample {
+    name: "two control planes and a worker without a registry",
+    hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+    roles: "{master: [node1, node2], worker: [node3]}",
+    spec: "  registry: {type: none}\n",
+    upgraded: MINOR,
+    ..ONE
+};
+
 /// A cluster and its cluster.yaml once a control plane was lost: another one, and the first, which serves the registry and the time.
 pub const LOST: [[Sample; 2]; 2] = [
     [FLEETS[2], FLEETS[2]],

@@ -4,6 +4,7 @@
 //! [`facts`] and [`evidence`] only observe. [`Machine`] is the real one or one rooted in a directory with
 //! [`fake::RootedSystem`]; both run the same code.
 
+mod adopted;
 pub mod age_file;
 mod archived;
 pub mod backup;

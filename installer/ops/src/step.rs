@@ -4,10 +4,10 @@ use kubexm_plan::op::{Act, Stamp};
 use kubexm_plan::{ObservedState, Op, PathEntry, Step, Undo};
 
 use crate::ledger::{Outcome, Record, SCHEMA};
-use crate::ops::{packages, stamp};
+use crate::ops::packages;
 use crate::system::ActContext;
 use crate::teardown::mounts;
-use crate::{Machine, OpError, Wave, backup, dispatch, own_state, paths, transient};
+use crate::{Machine, OpError, Wave, adopted, backup, dispatch, own_state, paths, transient};
 
 /// Observes every op of a step; changes nothing.
 pub fn observe(step: &Step, machine: &Machine) -> Result<Vec<ObservedState>, OpError> {
@@ -27,7 +27,7 @@ pub fn converge(
     sequence: u64,
     before: &[ObservedState],
 ) -> Result<(), OpError> {
-    leave_what_is_adopted(step, machine)?;
+    adopted::check(step, machine)?;
     let machine = machine.with_act(ActContext { run: run.to_owned(), step: step.id.0.clone() });
     let found = observe(step, &machine)?;
     for (op, _) in step.ops.iter().zip(&found).filter(|(_, found)| !found.satisfied) {
@@ -80,7 +80,7 @@ pub fn undo(
     before: &[ObservedState],
     wave: Wave,
 ) -> Result<(), OpError> {
-    leave_what_is_adopted(step, machine)?;
+    adopted::check(step, machine)?;
     let machine = machine.with_act(ActContext { run: run.to_owned(), step: format!("{}.undo", step.id.0) });
     match &step.undo {
         Undo::RestoreBefore => restore(step, &machine, before, wave)?,
@@ -114,33 +114,6 @@ pub fn undo(
         machine.ledger().append(&record(step, run, sequence, before, Outcome::Restored))?;
     }
     Ok(())
-}
-
-/// Nothing but the adoption itself and a renewal of certificates changes a host that was adopted, or rolls anything back there: an older
-/// run that goes on, or is rolled back, when others have made the cluster anew would remove theirs.
-fn leave_what_is_adopted(step: &Step, machine: &Machine) -> Result<(), OpError> {
-    let is_allowed = |op: &Op| matches!(op, Op::Stamp(stamp) if stamp.adopted) || is_of_renewal(op);
-    let allowed = step.ops.iter().all(is_allowed);
-    match stamp::read(machine) {
-        Ok(Some(found)) if found.adopted && !allowed => Err(OpError::other(format!(
-            "this host is of cluster {:?}, which was adopted: kubexm-install has not made it, and changes nothing on it but certificates \
-             that it renews; if that is wrong, `kubexm-install adopt --roll-back RUN` undoes the adoption",
-            found.cluster
-        ))),
-        // It may be that of an adopted host. The stamp's own step says what to do, and a reset has looked before.
-        Err(error) if !step.ops.iter().any(|op| matches!(op, Op::Reset(_) | Op::Stamp(_))) => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Whether a renewal of certificates on an adopted cluster has such an op. A `create` has some of them in another form.
-fn is_of_renewal(op: &Op) -> bool {
-    match op {
-        Op::CertificatesRenewed(_) | Op::KubeletCertificate(_) => true,
-        Op::StaticPodStarted(pod) => pod.is_of_kubeadm() && pod.reloaded.is_empty(),
-        Op::Kubeconfig(kubeconfig) => kubeconfig.replaces.is_some(),
-        _ => false,
-    }
 }
 
 /// Whether the host had no stamp before this step.

@@ -82,6 +82,11 @@ impl Plan {
         self.steps.iter().any(|step| step.host == CONTROLLER)
     }
 
+    /// Whether it was made for a cluster that was adopted, and whose hosts do no other plan's steps ([`Step::of_adopted`]).
+    pub fn is_of_adopted(&self) -> bool {
+        self.steps.iter().any(|step| step.of_adopted.is_some())
+    }
+
     /// The longest time limit of a step.
     pub fn longest_step(&self) -> Duration {
         self.steps.iter().map(|step| Duration::from_secs(step.timeout_s)).max().unwrap_or_default()

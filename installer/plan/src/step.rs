@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cluster_id::ClusterId;
 use crate::id::StepId;
 use crate::op::{Op, Probe};
 use crate::undo::Undo;
@@ -39,6 +40,10 @@ pub struct Step {
     pub retries: u32,
     /// How it is rolled back.
     pub undo: Undo,
+    /// The adopted cluster that it upgrades: hosts that were adopted do no step of anything else than adoptions, renewals of certificates
+    /// and upgrades of just this cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_adopted: Option<ClusterId>,
 }
 
 /// Retries of a step that fetches from another host: together with the engine's pauses they outlast a network outage of
@@ -86,6 +91,7 @@ impl Step {
                 timeout_s: 120,
                 retries: 0,
                 undo: Undo::Nothing,
+                of_adopted: None,
             },
             state: PhantomData,
         }

@@ -256,7 +256,7 @@ pub enum RecipeError {
     /// What kubexm has not made it does not change.
     #[error(
         "cluster {cluster} was adopted, and `kubexm-install {command}` does not work on adopted clusters yet: it would replace or remove what \
-         others have made on {}; nothing was changed. `status`, `certs check`, `certs renew`, `backup` and `drift` do work; `adopt --roll-back \
+         others have made on {}; nothing was changed. `status`, `certs check`, `certs renew`, `upgrade`, `backup` and `drift` do work; `adopt --roll-back \
          RUN` takes the adoption back",
         .hosts.join(", ")
     )]
@@ -268,14 +268,13 @@ pub enum RecipeError {
         /// Hosts with the stamp of an adopted cluster.
         hosts: Vec<String>,
     },
-    /// The certificates of this adopted cluster are renewed by hand.
-    #[error(
-        "cluster {cluster} was adopted, and kubexm-install cannot renew its certificates; nothing was changed:{}\n{by_hand}",
-        gap_lines(.problems)
-    )]
-    RenewedByHand {
+    /// This adopted cluster is not as a pipeline needs it.
+    #[error("cluster {cluster} was adopted, and kubexm-install cannot {what}; nothing was changed:{}\n{by_hand}", gap_lines(.problems))]
+    ByHand {
         /// `metadata.name`.
         cluster: String,
+        /// What is not done.
+        what: &'static str,
         /// Every reason.
         problems: Vec<String>,
         /// What to do instead.
@@ -456,10 +455,9 @@ impl RecipeError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::NotInBundle { .. } | Self::Rendered { .. } | Self::Manifest { .. } => ExitCode::BundleIncomplete,
-            Self::Unsupported { .. }
-            | Self::NotInstalled { .. }
-            | Self::Adopted { .. }
-            | Self::RenewedByHand { .. } => ExitCode::Unsupported,
+            Self::Unsupported { .. } | Self::NotInstalled { .. } | Self::Adopted { .. } | Self::ByHand { .. } => {
+                ExitCode::Unsupported
+            }
             Self::NoCluster
             | Self::NoHosts { .. }
             | Self::NoAddress { .. }

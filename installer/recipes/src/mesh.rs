@@ -11,7 +11,7 @@ use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles, overlap};
 use kubexm_spec::names::FAN_OUT_PORT;
 
 use crate::context::PlanContext;
-use crate::{fan_out, network};
+use crate::{adoption, fan_out, network};
 
 /// kube-apiserver.
 pub const API_SERVER: u16 = API_PORT;
@@ -175,7 +175,8 @@ fn ports(cx: &PlanContext<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {
     if fan_out::is_used(cx.cluster) && !cx.without_fan_out {
         ports.push(tcp(FAN_OUT_PORT));
     }
-    if server.registry {
+    // An adopted cluster has no depot.
+    if server.registry && !adoption::is_adopted(cx.cluster, cx.facts) {
         let registry = &cx.cluster.registry;
         ports.push(tcp(registry.depot_port()));
         if registry.kind != RegistryKind::None && registry.port != registry.depot_port() {

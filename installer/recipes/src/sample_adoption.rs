@@ -1,11 +1,20 @@
 //! A cluster as kubeadm has made it without kubexm, for tests: it agrees with its cluster.yaml.
 
-use kubexm_plan::cluster_facts::{Certificate, EtcdMember, KubeadmCluster, KubeletFacts, NodeFacts};
+use std::collections::BTreeMap;
+
+use kubexm_plan::cluster_facts::{Certificate, EtcdMember, KubeadmCluster, KubeletFacts, NodeFacts, ProgramFacts};
 use kubexm_plan::kubeadm_certificates::{AUTHORITIES, CLUSTER_CA, PKI};
 use kubexm_plan::op::KUBELET_CLIENT;
 use kubexm_plan::{ClusterFacts, runtime};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::{Cluster, Host};
+
+/// Programs that a node has, as upstream's documentation of an installation without a package manager puts them there.
+const PROGRAMS: [&str; 5] = ["kubelet", "kubeadm", "kubectl", "etcdctl", "etcdutl"];
+
+fn program(name: &str) -> ProgramFacts {
+    ProgramFacts { name: name.to_owned(), path: format!("/usr/local/bin/{name}"), package: None }
+}
 
 /// What its hosts see of it.
 pub fn running(cluster: &Cluster) -> ClusterFacts {
@@ -43,6 +52,7 @@ pub fn running(cluster: &Cluster) -> ClusterFacts {
                 certificates: is_plane(&host.name).then(|| PKI.to_owned()),
                 server: is_plane(&host.name)
                     .then(|| format!("https://{}:{}", cluster.control_plane_name(), cluster.control_plane_port())),
+                programs: PROGRAMS.map(program).to_vec(),
             })
             .collect(),
         kubeadm: Some(KubeadmCluster {
@@ -53,6 +63,7 @@ pub fn running(cluster: &Cluster) -> ClusterFacts {
             pod_networks: networks(&mut network.pod_cidrs().map(|one| one.to_string())),
             service_networks: networks(&mut network.service_cidrs().map(|one| one.to_string())),
             image_repository: "registry.k8s.io".to_owned(),
+            own_images: BTreeMap::new(),
             etcd_data: Some(cluster.etcd.data_dir.clone()),
         }),
         ..ClusterFacts::default()

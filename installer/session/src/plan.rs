@@ -98,7 +98,7 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
     pub async fn reviewed(self, reviewed: ReviewedPlan) -> Result<Checked<'s, S>, SessionError> {
         let ReviewedPlan { plan, digest } = reviewed;
         let (site, survey) = self.into_parts();
-        let adopted = adoption::refuse(plan.plan().pipeline, site.subject.cluster(), &survey.facts);
+        let adopted = adoption::refuse_plan(plan.plan(), site.subject.cluster(), &survey.facts);
         let refused = adopted.map_err(SessionError::from).and_then(|()| survey.check(site.session)).and_then(|()| {
             let hosts = Identity::of(site.subject.cluster(), &survey.facts).id;
             identity::refuse_of_another(site.session.home, site.subject.cluster(), &survey.facts, hosts)?;

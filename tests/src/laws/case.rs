@@ -14,7 +14,7 @@ use kubexm_plan::{CONTROLLER, Pipeline, Plan, Undo};
 use super::compare::{differences, refuse};
 use super::plans::{
     adopt_plan, backup_of, delete_plan, prune_plan, renew_plan, reset_again, reset_plan, restore_plan, running,
-    upgraded,
+    running_adopted, upgraded,
 };
 use super::run::{Camera, Carried, How, Setting, said};
 use super::{Fleet, scratch};
@@ -300,6 +300,9 @@ impl<F: Fleet> Case<F> {
         let plan = match self.pipeline {
             Pipeline::DeleteNode => delete_plan(&self.sample, fleet).await?,
             Pipeline::Reset => reset_again(self.plan(), fleet).await?,
+            Pipeline::Upgrade if self.plan().is_of_adopted() => {
+                self.sample.plan_upgrade_of_adopted(&running_adopted(&self.sample, fleet).await?).1
+            }
             Pipeline::Upgrade => self.sample.plan_upgrade(&running(&self.sample, fleet).await?).1,
             Pipeline::Create
             | Pipeline::CreateFromBackup

@@ -85,6 +85,15 @@ pub(super) async fn running<F: Fleet>(sample: &Sample, fleet: &F) -> Result<Clus
     Ok(ClusterFacts::merged(looks))
 }
 
+/// The same of a cluster that was adopted, with what a fake does not say of its hosts.
+pub(super) async fn running_adopted<F: Fleet>(sample: &Sample, fleet: &F) -> Result<ClusterFacts, String> {
+    let cluster = sample.cluster();
+    let (found, whole) = (running(sample, fleet).await?, sample_adoption::running(&cluster));
+    let planes = &cluster.role_groups.control_plane;
+    let certificates = planes.iter().flat_map(|plane| fleet.certificates(plane)).collect();
+    Ok(ClusterFacts { kubeadm: whole.kubeadm, kubelets: whole.kubelets, certificates, ..found })
+}
+
 /// Of every certificate, as with `--force`; its files are as the hosts have them.
 pub(super) async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
     let cluster = sample.cluster();

@@ -68,6 +68,17 @@ impl Sample {
         self.plan_of(&self.of_version(to), &facts, upgrade)
     }
 
+    /// The same of a cluster that was adopted.
+    pub fn plan_upgrade_of_adopted(&self, running: &ClusterFacts) -> (SyntheticBundle, CheckedPlan) {
+        let [_, to] = self.upgraded.expect("a sample that is upgraded");
+        let (mut facts, options) = (self.facts_of_cluster_without(&[]), UpgradeOptions::default());
+        for stamp in facts.values_mut().filter_map(|facts| facts.stamp.as_mut()) {
+            (stamp.adopted, stamp.id) = (true, Some(kubexm_recipes::sample::CLUSTER_ID));
+        }
+        let upgrade = |cx: &PlanContext<'_>| Ok(kubexm_recipes::upgrade(cx, running, &options)?.plan);
+        self.plan_of(&self.of_version(to), &facts, upgrade)
+    }
+
     /// The sample with other add-ons: the first has other values, the last is gone, and there is a new one that waits for the first.
     pub fn cluster_with_other_addons(&self) -> Cluster {
         let mut cluster = self.cluster();

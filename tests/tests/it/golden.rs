@@ -4,18 +4,29 @@
 
 use kubexm_plan::Pipeline;
 use kubexm_tests::laws::{Case, Simulated};
-use kubexm_tests::samples::{FLEETS, SAMPLES};
+use kubexm_tests::samples::{ADOPTED, FLEETS, SAMPLES};
 
-#[tokio::test]
-async fn every_pipeline_has_a_golden_plan() {
+fn settings() -> insta::Settings {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("golden");
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
+    settings
+}
+
+#[tokio::test]
+async fn every_pipeline_has_a_golden_plan() {
+    let settings = settings();
     for pipeline in Pipeline::ALL.iter().copied() {
         let mut samples = FLEETS.iter().chain(&SAMPLES);
         let sample = samples.find(|sample| sample.is_for(pipeline)).expect("a sample for every pipeline");
         let case = Case::<Simulated>::of(sample, pipeline).await.expect("a plan");
         settings.bind(|| insta::assert_snapshot!(pipeline.name(), case.plan().render()));
     }
+}
+
+#[tokio::test]
+async fn the_upgrade_of_an_adopted_cluster_has_a_golden_plan() {
+    let case = Case::<Simulated>::of_adopted_upgrade(&ADOPTED).await.expect("a plan");
+    settings().bind(|| insta::assert_snapshot!("upgrade-adopted", case.plan().render()));
 }

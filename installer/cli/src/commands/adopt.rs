@@ -17,8 +17,8 @@ use crate::terminal::Shell;
 /// what to do about it. Nothing is changed and no lock is taken; our agent is put on a host that has none for as long as it takes.
 ///
 /// Without --dry-run each node then gets a record of the cluster that it belongs to (/var/lib/kubexm/stamp.json), and nothing else
-/// on it or in the cluster is changed. `status`, `certs check`, `certs renew`, `backup` and `drift` work on it afterwards. Commands that
-/// would replace or remove what others have made there are refused (exit 22). Run again, it changes nothing.
+/// on it or in the cluster is changed. `status`, `certs check`, `certs renew`, `upgrade`, `backup` and `drift` work on it afterwards.
+/// Commands that would replace or remove what others have made there are refused (exit 22). Run again, it changes nothing.
 ///
 /// The exit code is 53 if something is in the way, with --dry-run as well.
 ///

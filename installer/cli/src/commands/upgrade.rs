@@ -17,6 +17,10 @@ use super::change;
 /// another minor version of etcd, no version goes back; etcd's data of before is in a snapshot on that host, and
 /// `backup`, made before, is what `restore` reads. A run that was interrupted is continued with `resume`.
 ///
+/// On a cluster that was adopted it does what an upgrade by hand with kubeadm does: images, kubeadm, kubelet and kubectl, with the
+/// cluster's own configuration; the runtime, the pod network and all else stay as they are. It needs containerd, `registry: {type: none}`
+/// in cluster.yaml, and upstream's programs in /usr/local/bin (exit 22 otherwise, with what to do).
+///
 /// Examples:
 ///   kubexm-install upgrade --bundle new.tar.zst
 ///   kubexm-install upgrade --bundle new.tar.zst --batch 5 --drain-timeout 1800 -y

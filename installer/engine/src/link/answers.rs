@@ -42,6 +42,9 @@ const MOST_RECORDS: usize = 1000;
 /// Addresses of members of an etcd, which has a few.
 const MOST_MEMBERS: usize = 100;
 
+/// Programs of Kubernetes on a host, and images that a cluster has named for itself: there are a few.
+const MOST_PROGRAMS: usize = 20;
+
 /// A step's log and the file of an evidence in bytes; a host's own agent cuts logs at less. The number of files of an evidence.
 const LONGEST_LOG: usize = 4 << 20;
 const MOST_FILES: usize = 100;
@@ -231,6 +234,12 @@ pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<Clust
     }
     let of_kubelets = kubelets.iter_mut().flat_map(|one| [&mut one.runtime, &mut one.certificates, &mut one.server]);
     of_kubelets.flatten().for_each(|text| cut(text, LONGEST_LINE));
+    for one in kubelets.iter_mut() {
+        one.programs.truncate(MOST_PROGRAMS);
+        let texts =
+            one.programs.iter_mut().flat_map(|one| [&mut one.name, &mut one.path].into_iter().chain(&mut one.package));
+        texts.for_each(|text| cut(text, LONGEST_LINE));
+    }
     if let Some(kubeadm) = kubeadm {
         let KubeadmCluster {
             name,
@@ -240,10 +249,15 @@ pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<Clust
             pod_networks,
             service_networks,
             image_repository,
+            own_images,
             etcd_data,
         } = kubeadm;
         let texts = [name, version, endpoint, dns_domain, pod_networks, service_networks, image_repository];
-        texts.into_iter().chain(etcd_data).for_each(|text| cut(text, LONGEST_LINE));
+        texts.into_iter().chain(etcd_data).chain(own_images.values_mut()).for_each(|text| cut(text, LONGEST_LINE));
+        own_images.retain(|path, _| path.len() <= LONGEST_LINE);
+        while own_images.len() > MOST_PROGRAMS {
+            own_images.pop_last();
+        }
     }
     for gap in gaps.iter_mut() {
         cut(&mut gap.what, LONGEST_LINE);

@@ -303,7 +303,9 @@ impl World {
                 (found < *members).then(|| format!("etcd has {found} members"))
             }
             Probe::KubeadmUpgradePasses { upgrade } => match &upgrade.of {
-                UpgradeOf::Cluster { config } if !here.has_path(config) => Some(format!("{config} is missing")),
+                UpgradeOf::Cluster { config: Some(config) } if !here.has_path(config) => {
+                    Some(format!("{config} is missing"))
+                }
                 _ => cluster(),
             },
             Probe::NodeAwaitsNetwork { .. } | Probe::PodsRunning { kubeadm_only: true, .. } => cluster(),

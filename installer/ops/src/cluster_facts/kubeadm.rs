@@ -19,6 +19,10 @@ const KEY: &str = "containerRuntimeEndpoint";
 /// A flag of the API server, in its manifest.
 const CERTIFICATE: &str = "- --tls-cert-file=";
 
+/// Where ClusterConfiguration names an image of its own in place of kubeadm's.
+const OWN_IMAGES: [&str; 4] =
+    ["etcd.local.imageRepository", "etcd.local.imageTag", "dns.imageRepository", "dns.imageTag"];
+
 /// What the ConfigMap says.
 pub(super) fn of_config_map(object: &Value) -> Result<KubeadmCluster, String> {
     let text = object.pointer("/data/ClusterConfiguration").and_then(Value::as_str).unwrap_or_default();
@@ -30,6 +34,8 @@ pub(super) fn of_config_map(object: &Value) -> Result<KubeadmCluster, String> {
     let config = Value::Object(config);
     let text = |path: &str| config.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let external = config.pointer("/etcd/external").is_some();
+    let own = OWN_IMAGES.into_iter().map(|path| (path, text(&format!("/{}", path.replace('.', "/")))));
+    let own_images = own.filter(|(_, value)| !value.is_empty()).map(|(path, value)| (path.to_owned(), value));
     Ok(KubeadmCluster {
         name: text("/clusterName"),
         version: text("/kubernetesVersion"),
@@ -38,6 +44,7 @@ pub(super) fn of_config_map(object: &Value) -> Result<KubeadmCluster, String> {
         pod_networks: text("/networking/podSubnet"),
         service_networks: text("/networking/serviceSubnet"),
         image_repository: text("/imageRepository"),
+        own_images: own_images.collect(),
         etcd_data: (!external).then(|| text("/etcd/local/dataDir")),
     })
 }
@@ -51,7 +58,8 @@ pub(super) fn kubelet(machine: &Machine, host: &str) -> Result<Option<KubeletFac
     let certificates = certificates_of(&manifest).map(str::to_owned);
     let admin = fsio::read_text(&machine.path(paths::ADMIN_CONF))?.unwrap_or_default();
     let server = server_of(&admin).map(str::to_owned);
-    Ok(Some(KubeletFacts { host: host.to_owned(), runtime: endpoint(machine)?, certificates, server }))
+    let (host, runtime) = (host.to_owned(), endpoint(machine)?);
+    Ok(Some(KubeletFacts { host, runtime, certificates, server, programs: Vec::new() }))
 }
 
 /// Which folder the API server reads its certificate from.
@@ -101,6 +109,12 @@ mod tests {
         assert_eq!((read.name.as_str(), read.version.as_str(), read.endpoint.as_str()), ("lab", "v1.34.4", "lb:6443"));
         assert_eq!((read.pod_networks.as_str(), read.service_networks.as_str()), ("10.233.64.0/18", "10.233.0.0/18"));
         assert_eq!((read.dns_domain.as_str(), read.etcd_data.as_deref()), ("cluster.local", Some("/var/lib/etcd")));
+        assert!(read.own_images.is_empty());
+        let pinned = of("etcd: {local: {imageTag: 3.5.9-0, dataDir: /e}}\ndns: {imageRepository: r.example/dns}\n")
+            .unwrap()
+            .own_images;
+        let pinned: Vec<_> = pinned.iter().map(|(path, value)| (path.as_str(), value.as_str())).collect();
+        assert_eq!(pinned, [("dns.imageRepository", "r.example/dns"), ("etcd.local.imageTag", "3.5.9-0")]);
         assert_eq!(of("etcd:\n  external:\n    endpoints: [https://e:2379]\n").unwrap().etcd_data, None);
         assert!(of("").unwrap_err().contains("no ClusterConfiguration"));
         let manifest = "  - command:\n    - kube-apiserver\n    - --tls-cert-file=/etc/kubernetes/ssl/apiserver.crt\n";

@@ -8,10 +8,11 @@ mod etcd;
 mod gaps;
 mod kubeadm;
 mod metrics;
+mod programs;
 
 use std::thread;
 
-use kubexm_plan::cluster_facts::{APPLIED, BALANCER, ClusterFacts, EtcdMember, Gap};
+use kubexm_plan::cluster_facts::{APPLIED, BALANCER, ClusterFacts, EtcdMember, Gap, PROGRAMS};
 use kubexm_plan::network;
 use kubexm_spec::cluster::{Keyword as _, NetworkPlugin};
 
@@ -32,6 +33,9 @@ pub fn collect(machine: &Machine, host: &str) -> ClusterFacts {
     facts.balancers = gaps.note(BALANCER, balancer::look(machine, host)).flatten().into_iter().collect();
     facts.timers = gaps.note("timers", timers::look(machine, host)).unwrap_or_default();
     facts.kubelets = gaps.note("kubelet", kubeadm::kubelet(machine, host)).flatten().into_iter().collect();
+    for kubelet in facts.kubelets.iter_mut().filter(|_| adopted) {
+        kubelet.programs = gaps.note(PROGRAMS, programs::look(machine)).unwrap_or_default();
+    }
     let (certificates, unread) = certificates::look(machine, host);
     facts.certificates = certificates;
     gaps.found.extend(unread);

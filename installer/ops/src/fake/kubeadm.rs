@@ -27,6 +27,7 @@ pub(super) fn kubeadm(
             upgrade::upload_config(system, state, args)
         }
         Some("init") => init(system, state, args),
+        Some("config") if args.get(1) == Some(&"images") => Ok(upgrade::images(system, state, args)),
         Some("config") => Ok(upgrade::validate(system, args)),
         Some("upgrade") => upgrade::upgrade(system, state, args),
         Some("join") => join::join(system, state, args),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::rooted::RootedSystem;
+use super::rooted::{FOLDER, RootedSystem};
 use crate::system::Output;
 use crate::{OpError, fsio};
 
@@ -53,6 +53,7 @@ pub(super) fn run(system: &RootedSystem, name: &str, args: &[&str]) -> Result<Op
     let output = match name {
         "apt-get" => apt_get(system, args, &mut all)?,
         "dpkg" => dpkg(system, args, &mut all)?,
+        "dpkg-query" if args.first() == Some(&"--search") => return Ok(Some(owners(system, &args[1..]))),
         "dpkg-query" => return Ok(Some(query(args, &all))),
         _ => return Ok(None),
     };
@@ -108,6 +109,13 @@ fn dpkg(system: &RootedSystem, args: &[&str], all: &mut All) -> Result<Output, O
         }
     }
     Ok(Output::default())
+}
+
+/// `dpkg-query --search`, by the lines of `dpkg-owners`: `kubelet: /usr/bin/kubelet`.
+fn owners(system: &RootedSystem, files: &[&str]) -> Output {
+    let owners = system.read(&format!("{FOLDER}/dpkg-owners")).unwrap_or_default();
+    let named = |line: &&str| line.split_once(": ").is_some_and(|(_, path)| files.contains(&path));
+    Output::text(owners.lines().filter(named).map(|line| format!("{line}\n")).collect::<String>())
 }
 
 fn query(args: &[&str], all: &All) -> Output {

@@ -22,6 +22,19 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
                 let version = system.read(&format!("{FOLDER}/systemd-version"));
                 return Ok(Output::text(format!("Version={}\n", version.as_deref().unwrap_or("252.39-1~deb12u1"))));
             }
+            if args.last() == Some(&"--property=ExecStart") {
+                // A drop-in that sets it comes last.
+                let text = text(system, unit);
+                let starts =
+                    text.lines().filter_map(|line| line.strip_prefix("ExecStart=")).rfind(|line| !line.is_empty());
+                let path = starts.and_then(|line| line.split_whitespace().next());
+                return Ok(Output::text(match path {
+                    Some(path) => {
+                        format!("ExecStart={{ path={path} ; argv[]={path} --config=/c ; ignore_errors=no }}\n")
+                    }
+                    None => "ExecStart=\n".to_owned(),
+                }));
+            }
             let units = args.iter().skip(1).filter(|arg| !arg.starts_with("--"));
             let shown: Vec<String> = units.map(|unit| show(system, state, unit)).collect();
             Ok(Output::text(shown.join("\n")))

@@ -34,6 +34,27 @@ pub(super) fn validate(system: &RootedSystem, args: &[&str]) -> Output {
     }
 }
 
+/// The tag of a loaded image. What kubeadm has as constants the fake takes from what its host has: the newest.
+fn loaded(state: &State, image: &str) -> Option<String> {
+    let tags = state.images.keys().filter_map(|name| name.strip_prefix(image)?.strip_prefix(':'));
+    tags.filter(|tag| !tag.contains('@')).max().map(str::to_owned)
+}
+
+/// `kubeadm config images list`. `kubeadm-images`: further ones.
+pub(super) fn images(system: &RootedSystem, state: &State, args: &[&str]) -> Output {
+    let flag = |name: &str| args.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1]);
+    let (Some(version), Some(repository)) = (flag("--kubernetes-version"), flag("--image-repository")) else {
+        return Output::failed(1, "error: there is no version, and no repository");
+    };
+    let mut all: Vec<String> =
+        STATIC_PODS.iter().filter(|pod| **pod != "etcd").map(|pod| format!("{repository}/{pod}:{version}")).collect();
+    for image in ["coredns/coredns", "pause", "etcd"].map(|name| format!("{repository}/{name}")) {
+        all.extend(loaded(state, &image).map(|tag| format!("{image}:{tag}")));
+    }
+    let more = system.read(&format!("{FOLDER}/kubeadm-images")).unwrap_or_default();
+    Output::text(all.join("\n") + "\n" + &more)
+}
+
 /// `kubeadm init phase upload-config all`.
 pub(super) fn upload_config(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Output, OpError> {
     let Some(text) = config(system, args) else {
@@ -77,6 +98,11 @@ pub(super) fn upgrade(system: &RootedSystem, state: &mut State, args: &[&str]) -
     if kill.exists() {
         crate::fsio::remove(&kill)?;
         return Ok(Output::failed(137, "killed half-way"));
+    }
+    // Without an upload before it, kubeadm writes the version into its own configuration.
+    if args.get(1) == Some(&"apply") && state.cluster.version.as_deref() != Some(version.as_str()) {
+        state.cluster.version = Some(version.clone());
+        state.cluster.etcd_tag = loaded(state, "registry.k8s.io/etcd");
     }
     if system.at(&format!("{MANIFESTS}/kube-apiserver.yaml")).exists() {
         for pod in STATIC_PODS {

@@ -9,6 +9,7 @@ use kubexm_plan::op::{KubeadmUpgrade, UpgradeOf};
 
 use super::answer::{no, yes};
 use crate::ops::act::kubeadm_upgrade::{has_begun, program};
+use crate::ops::image_loaded;
 use crate::system::{Output, Program};
 use crate::{Machine, OpError, fsio};
 
@@ -19,6 +20,7 @@ const FOLDER_VARIABLE: &str = "KUBEADM_UPGRADE_DRYRUN_DIR";
 const TEMPORARY: &str = "/etc/kubernetes/tmp";
 const DRY_RUNS: &str = "kubeadm-upgrade-dryrun";
 const LIMIT_S: u64 = 240;
+const API_SERVER: &str = "kube-apiserver";
 
 pub(super) fn look(machine: &Machine, upgrade: &KubeadmUpgrade) -> Result<ProbeAnswer, OpError> {
     let version = &upgrade.version;
@@ -26,11 +28,19 @@ pub(super) fn look(machine: &Machine, upgrade: &KubeadmUpgrade) -> Result<ProbeA
     if has_begun(upgrade, machine)? {
         return Ok(yes(format!("the upgrade to {version} has begun already")));
     }
-    if let UpgradeOf::Cluster { config } = &upgrade.of {
-        let output = machine.try_run(&Program::new("kubeadm").args(["config", "validate", "--config", config]))?;
-        if output.code != 0 {
-            return Ok(no(format!("kubeadm {version} does not take {config}: {}", reason(&output))));
+    match &upgrade.of {
+        UpgradeOf::Cluster { config: Some(config) } => {
+            let output = machine.try_run(&Program::new("kubeadm").args(["config", "validate", "--config", config]))?;
+            if output.code != 0 {
+                return Ok(no(format!("kubeadm {version} does not take {config}: {}", reason(&output))));
+            }
         }
+        UpgradeOf::Cluster { config: None } => {
+            if let Some(why) = lacks_images(machine, upgrade)? {
+                return Ok(no(why));
+            }
+        }
+        UpgradeOf::ControlPlane | UpgradeOf::Worker => {}
     }
     let folder = machine.path(FOLDER);
     remove(&folder)?;
@@ -46,6 +56,33 @@ pub(super) fn look(machine: &Machine, upgrade: &KubeadmUpgrade) -> Result<ProbeA
         0 => yes(format!("kubeadm would upgrade the cluster to {version}")),
         _ => no(format!("kubeadm would not upgrade the cluster to {version}: {}", reason(&output))),
     })
+}
+
+/// What kubeadm would pull, which it decides itself where the cluster keeps its own configuration: with a registry that it cannot reach it
+/// would stop in the middle of an act that cannot be rolled back. A dry run does not look.
+fn lacks_images(machine: &Machine, upgrade: &KubeadmUpgrade) -> Result<Option<String>, OpError> {
+    let version = upgrade.version.as_str();
+    let server = upgrade.images.get(API_SERVER).and_then(|image| image.split_once(&format!("/{API_SERVER}:")));
+    let Some((repository, _)) = server else { return Ok(None) };
+    let list = ["config", "images", "list", "--kubernetes-version", version, "--image-repository", repository];
+    let output = machine.try_run(&Program::new("kubeadm").args(list).within(60))?;
+    if output.code != 0 {
+        return Ok(Some(format!("kubeadm {version} does not say which images it needs: {}", reason(&output))));
+    }
+    let mut lacking = Vec::new();
+    let text = output.stdout();
+    for image in text.lines().map(str::trim).filter(|line| line.contains('/') && !line.contains(' ')) {
+        if image_loaded::list(machine, image)?.is_none() {
+            lacking.push(image);
+        }
+    }
+    Ok((!lacking.is_empty()).then(|| {
+        format!(
+            "kubeadm {version} would pull {}, which the bundle does not have: build the bundle with these tags (an overlay of the \
+             catalogue, `--catalogue`)",
+            lacking.join(", ")
+        )
+    }))
 }
 
 fn remove(folder: &Path) -> Result<(), OpError> {

@@ -141,3 +141,41 @@ fn a_host_of_the_load_balancer_names_those_units_of_its_own_proxy_that_do_not_ru
     assert_eq!(stopped("/etc/kubexm/balancer/haproxy.cfg"), [keepalived, "kubexm-haproxy.service"]);
     assert_eq!(stopped("/etc/kubexm/balancer/nginx.conf"), [keepalived, check, "kubexm-nginx.service"]);
 }
+
+/// What an upgrade replaces: of other clusters nobody asks.
+#[test]
+fn a_host_that_was_adopted_says_where_its_programs_are_and_whose() {
+    let host = control_plane();
+    let programs = |host: &Host| {
+        let facts = cluster_facts::collect(&host.machine, "cp1");
+        let [kubelet] = facts.kubelets.as_slice() else { panic!("{facts:#?}") };
+        let all = kubelet.programs.iter().map(|one| (one.name.clone(), one.path.clone(), one.package.clone()));
+        all.collect::<Vec<_>>()
+    };
+    assert_eq!(programs(&host), []);
+    let id = Some(ClusterId::from_random([3; 16]));
+    let stamp = Op::from(Stamp { cluster: "demo".to_owned(), id, bundle: None, adopted: true });
+    dispatch::converge(&stamp, &host.machine).expect("stamp");
+    let one =
+        |name: &str, path: &str, package: Option<&str>| (name.to_owned(), path.to_owned(), package.map(str::to_owned));
+    let [kubelet, kubeadm, kubectl] =
+        ["kubelet", "kubeadm", "kubectl"].map(|name| one(name, &format!("/usr/local/bin/{name}"), None));
+    assert_eq!(programs(&host), [kubelet, kubeadm, kubectl.clone()]);
+
+    // Packages; a link says nothing of itself, and a drop-in wins over the unit's own file.
+    host.put("/usr/bin/kubelet", "#!/bin/true\n");
+    host.put(
+        "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf",
+        "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet $ARGS\n",
+    );
+    let link = host.machine.path("/usr/local/bin/kubeadm");
+    std::fs::remove_file(&link).expect("removed");
+    host.put("/opt/bin/kubeadm", "#!/bin/true\n");
+    std::os::unix::fs::symlink("../../../opt/bin/kubeadm", &link).expect("a link");
+    host.put("/usr/bin/dpkg-query", "#!/bin/true\n");
+    host.put("/run/kubexm-double/dpkg-owners", "kubelet: /usr/bin/kubelet\n");
+    host.put("/usr/local/bin/etcdutl", "#!/bin/true\n");
+    let (kubelet, kubeadm) =
+        (one("kubelet", "/usr/bin/kubelet", Some("kubelet")), one("kubeadm", "/opt/bin/kubeadm", None));
+    assert_eq!(programs(&host), [kubelet, kubeadm, kubectl, one("etcdutl", "/usr/local/bin/etcdutl", None)]);
+}

@@ -62,6 +62,21 @@ impl Fleet {
         ]))
     }
 
+    /// Puts an image into a host's runtime.
+    pub(crate) fn load(&self, host: usize, reference: &str) {
+        let registry = serde_json::json!({reference: format!("sha256:{}", "a".repeat(64))});
+        self.hosts[host].put("/run/kubexm-double/registry.json", registry.to_string());
+        let image = kubexm_plan::op::ImageLoaded {
+            reference: reference.to_owned(),
+            digest: format!("sha256:{}", "a".repeat(64)).parse().expect("a digest"),
+            manifest: None,
+            platform: "linux/amd64".to_owned(),
+            source: Default::default(),
+            runtime: Default::default(),
+        };
+        dispatch::converge(&image.into(), &self.hosts[host].machine).expect("loaded");
+    }
+
     pub(crate) fn state(&self) -> Value {
         let text = std::fs::read_to_string(self.cluster.path().join("cluster.json")).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()

@@ -39,7 +39,7 @@ fn upgrade(of: UpgradeOf) -> Op {
 }
 
 fn first() -> Op {
-    upgrade(UpgradeOf::Cluster { config: CONFIG.to_owned() })
+    upgrade(UpgradeOf::Cluster { config: Some(CONFIG.to_owned()) })
 }
 
 fn progress(op: &Op, machine: &Machine) -> Progress {
@@ -205,7 +205,7 @@ fn an_etcd_that_both_versions_have_is_no_sign_of_a_replaced_pod() {
     host.put("/etc/kubernetes/manifests/etcd.yaml", format!("    image: {image}\n"));
     let api = ("kube-apiserver".to_owned(), format!("registry.k8s.io/kube-apiserver:{VERSION}"));
     let images = BTreeMap::from([("etcd".to_owned(), image.to_owned()), api]);
-    let of = UpgradeOf::Cluster { config: CONFIG.to_owned() };
+    let of = UpgradeOf::Cluster { config: Some(CONFIG.to_owned()) };
     let act = KubeadmUpgrade { version: VERSION.to_owned(), of, images, patches: None, ignore: Vec::new() };
     host.put("/run/kubexm-double/refuse-kubeadm-upgrade", "CreateJob]: timed out");
     let error = dispatch::converge(&act.into(), machine).expect_err("refused").full();
@@ -232,4 +232,57 @@ fn after_a_turn_the_static_pods_are_the_new_ones_and_every_member_answers() {
     fleet.systems[0].kill_member("node1").expect("dead");
     let answer = look(&Probe::EtcdHealthy { members: 2 });
     assert!(!answer.holds && answer.seen.contains("node1 does not answer"), "{}", answer.seen);
+}
+
+/// Of a cluster that others have made.
+fn with_its_own_config() -> Op {
+    upgrade(UpgradeOf::Cluster { config: None })
+}
+
+#[test]
+fn a_cluster_that_keeps_its_own_config_is_upgraded_without_an_upload() {
+    let fleet = fleet();
+    let machine = &fleet.hosts[0].machine;
+    for image in ["etcd:3.6.6-0", "coredns/coredns:v1.12.1", "pause:3.10.1"] {
+        fleet.load(0, &format!("registry.k8s.io/{image}"));
+    }
+    let config = || fleet.systems[0].object("ConfigMap/kubeadm-config").expect("readable");
+    let before = config();
+    dispatch::converge(&with_its_own_config(), machine).expect("upgraded");
+    assert!(satisfied(&with_its_own_config(), machine));
+    assert_eq!(config(), before, "no text of ours");
+    let manifest = fleet.hosts[0].read("/etc/kubernetes/manifests/etcd.yaml");
+    assert!(manifest.contains("image: registry.k8s.io/etcd:3.6.6-0"), "{manifest}");
+    dispatch::converge(&upgrade(UpgradeOf::ControlPlane), &fleet.hosts[1].machine).expect("upgraded");
+    dispatch::converge(&upgrade(UpgradeOf::Worker), &fleet.hosts[2].machine).expect("upgraded");
+}
+
+#[test]
+fn one_that_cannot_begin_says_why_and_nothing_of_the_clusters_config_is_put_back() {
+    let fleet = fleet();
+    let (host, machine) = (&fleet.hosts[0], &fleet.hosts[0].machine);
+    host.put("/run/kubexm-double/refuse-kubeadm-upgrade", "CreateJob]: timed out");
+    let error = dispatch::converge(&with_its_own_config(), machine).expect_err("refused").full();
+    assert!(error.contains("CreateJob") && !error.contains("as before"), "{error}");
+    assert_eq!(progress(&with_its_own_config(), machine), Progress::HalfDone);
+}
+
+/// kubeadm decides itself what it pulls, and would find out in the middle of what cannot be rolled back.
+#[test]
+fn an_image_that_kubeadm_would_pull_and_nobody_has_loaded_is_named_before_it_begins() {
+    let fleet = fleet();
+    let (host, machine) = (&fleet.hosts[0], &fleet.hosts[0].machine);
+    let look = || probe::look(&asks(&with_its_own_config()), machine).expect("an answer");
+    let lacking = look();
+    assert!(
+        !lacking.holds && lacking.seen.contains(&format!("would pull registry.k8s.io/kube-apiserver:{VERSION}")),
+        "{}",
+        lacking.seen
+    );
+    for pod in ["kube-apiserver", "kube-controller-manager", "kube-scheduler"] {
+        fleet.load(0, &format!("registry.k8s.io/{pod}:{VERSION}"));
+    }
+    assert!(look().holds, "{}", look().seen);
+    host.put("/run/kubexm-double/kubeadm-images", "registry.k8s.io/pause:3.11\n");
+    assert!(look().seen.contains("would pull registry.k8s.io/pause:3.11"), "{}", look().seen);
 }

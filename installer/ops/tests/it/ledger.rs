@@ -7,8 +7,8 @@ use std::io::Write;
 use crate::common::Host;
 use kubexm_ops::ledger::{Outcome, Record, SCHEMA};
 use kubexm_ops::{Ledger, Wave, step};
-use kubexm_plan::op::{CertificatesRenewed, Dir, Kubeconfig, PodReady, Renewal, Stamp, StaticPodStarted};
-use kubexm_plan::{Step, StepId, Undo};
+use kubexm_plan::op::{Binary, CertificatesRenewed, Dir, Kubeconfig, PodReady, Renewal, Stamp, StaticPodStarted};
+use kubexm_plan::{ClusterId, Step, StepId, Undo};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::RuntimeKind;
 
@@ -161,6 +161,69 @@ fn on_an_adopted_host_nothing_goes_on_and_nothing_is_taken_back_but_the_adoption
     }
     assert!(!host.machine.path("/var/lib/kubexm").exists(), "with what was kept of the earlier certificates");
     assert_eq!([ADMIN, COPY].map(|path| host.read(path)), [renewed.clone(), renewed], "they are the cluster's");
+}
+
+/// An upgrade is known by the word of its plan: a `create` installs the same programs.
+#[test]
+fn an_upgrade_is_done_and_rolled_back_only_on_hosts_of_its_adopted_cluster() {
+    let (theirs, others) = (ClusterId::from_random([1; 16]), ClusterId::from_random([2; 16]));
+    let host = Host::fresh();
+    host.ready_for_init();
+    let digest = host.blob("a new kubeadm");
+    let install = |path: &str, of_adopted| {
+        let step = Step::on("node1", "upgrade.kubeadm", "Install the new kubeadm")
+            .ensure(Binary { path: path.to_owned(), blob: digest, mode: 0o755 })
+            .undo(Undo::RestoreBefore)
+            .build();
+        Step { of_adopted, ..step }
+    };
+    const KUBEADM: &str = "/usr/local/bin/kubeadm";
+    let stamp = |id| {
+        Step::on("node1", "stamp", "Mark the node")
+            .ensure(Stamp { cluster: "lab".to_owned(), id: Some(id), bundle: None, adopted: true })
+            .undo(Undo::RestoreBefore)
+            .build()
+    };
+    let converge = |step: &Step, run: &str| {
+        let found = step::observe(step, &host.machine).expect("a look");
+        step::converge(step, &host.machine, run, 1, &found).map(|()| found)
+    };
+    let refused = |result: Result<Vec<kubexm_plan::ObservedState>, kubexm_ops::OpError>, words: &str| {
+        let text = result.expect_err("it was done").full();
+        assert!(text.contains(words), "{text}");
+    };
+    let upgrade = install(KUBEADM, Some(theirs));
+    refused(converge(&upgrade, "early"), "this host is of none");
+    let unstamped = converge(&stamp(theirs), "adoption").expect("adopted");
+    for other in [
+        install(KUBEADM, None),
+        install(KUBEADM, Some(others)),
+        install("/usr/local/bin/containerd", Some(theirs)),
+        Step { of_adopted: Some(theirs), ..install_folder() },
+    ] {
+        refused(converge(&other, "other"), "which was adopted");
+    }
+    let old = host.read(KUBEADM);
+    let before = converge(&upgrade, "upgrade").expect("upgraded");
+    assert_eq!(host.read(KUBEADM), "a new kubeadm");
+    for wave in Wave::ALL {
+        step::undo(&upgrade, &host.machine, "upgrade", 1, &before, wave).expect("rolled back");
+    }
+    assert_eq!(host.read(KUBEADM), old);
+    converge(&upgrade, "again").expect("upgraded");
+    for wave in Wave::ALL {
+        step::undo(&stamp(theirs), &host.machine, "adoption", 1, &unstamped, wave).expect("undone");
+    }
+    let gone = step::undo(&upgrade, &host.machine, "again", 1, &before, Wave::Data).expect_err("undone").full();
+    assert!(gone.contains("its adoption was rolled back"), "{gone}");
+    assert_eq!(host.read(KUBEADM), "a new kubeadm", "it is the cluster's");
+}
+
+fn install_folder() -> Step {
+    Step::on("node1", "older", "Make a folder")
+        .ensure(Dir { path: "/etc/older".to_owned(), mode: 0o755 })
+        .undo(Undo::RestoreBefore)
+        .build()
 }
 
 /// It may be of a cluster that was adopted.

@@ -1,9 +1,14 @@
 //! What kubeadm has recorded of a cluster, and what a host's own files say of its kubelet.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// [`super::Gap::what`] of [`KubeadmCluster`].
 pub const KUBEADM_CONFIG: &str = "kubeadm's configuration of the cluster";
+
+/// [`super::Gap::what`] of [`KubeletFacts::programs`].
+pub const PROGRAMS: &str = "programs of Kubernetes";
 
 /// What decides in `ClusterConfiguration` of the ConfigMap `kubeadm-config` in kube-system, as kubeadm writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +28,9 @@ pub struct KubeadmCluster {
     pub service_networks: String,
     /// `imageRepository`.
     pub image_repository: String,
+    /// What it sets for single images, by path: `etcd.local.imageTag`, `dns.imageRepository`. kubeadm keeps these in an upgrade.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub own_images: BTreeMap<String, String>,
     /// `etcd.local.dataDir`; none if etcd is not kubeadm's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_data: Option<String>,
@@ -43,4 +51,20 @@ pub struct KubeletFacts {
     /// Which API server its admin.conf names, `https://lb.example.com:6443`. None on a host without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+    /// Programs of Kubernetes; only of a host whose cluster was adopted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramFacts>,
+}
+
+/// Where a program of Kubernetes is on a host, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProgramFacts {
+    /// `kubelet`.
+    pub name: String,
+    /// Its file, links followed: of kubelet what its unit starts, of others what is found first in PATH.
+    pub path: String,
+    /// The package of the operating system that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
 }

@@ -21,6 +21,9 @@ pub const INSTALLED: [&RuntimeTraits; 3] = [&containerd::TRAITS, &docker::TRAITS
 /// puts them.
 pub const RESTARTED_AS_FOUND: [&RuntimeTraits; 1] = [&containerd::TRAITS];
 
+/// Those into which the images of an upgrade are loaded on such clusters, from each node's own store.
+pub const LOADED_AS_FOUND: [&RuntimeTraits; 1] = [&containerd::TRAITS];
+
 /// The traits of a runtime.
 pub const fn of(kind: RuntimeKind) -> &'static RuntimeTraits {
     match kind {

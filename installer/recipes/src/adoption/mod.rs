@@ -6,6 +6,7 @@
 //! not: it is kept as it is.
 
 mod cluster;
+mod endpoint;
 mod etcd;
 mod hosts;
 mod input;
@@ -15,10 +16,11 @@ mod versions;
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::{Facts, Pipeline};
+use kubexm_plan::{Facts, Pipeline, Plan};
 use kubexm_spec::cluster::Cluster;
 
 use crate::error::RecipeError;
+pub(crate) use endpoint::no_operator;
 pub use input::{AdoptionInput, Origin};
 use item::Items;
 pub use item::{AdoptionItem, Verdict};
@@ -64,15 +66,51 @@ impl Adoption {
     }
 }
 
+/// Whether a cluster was adopted, by what its control planes say: others have no part in it.
+pub(crate) fn is_adopted(cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> bool {
+    let planes = &cluster.role_groups.control_plane;
+    planes.iter().filter_map(|name| facts.get(name)?.stamp.as_ref()).any(|stamp| stamp.adopted)
+}
+
+/// The same, where control planes say it alike: one that lies would have pods of the others keep their earlier certificates.
+///
+/// # Errors
+/// They do not say the same.
+pub(crate) fn agreed(cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> Result<bool, RecipeError> {
+    let planes = &cluster.role_groups.control_plane;
+    let stamped = planes.iter().filter_map(|name| Some((name, facts.get(name)?.stamp.as_ref()?.adopted)));
+    let (adopted, made): (Vec<_>, Vec<_>) = stamped.partition(|(_, adopted)| *adopted);
+    if adopted.is_empty() || made.is_empty() {
+        return Ok(!adopted.is_empty());
+    }
+    let names = |all: Vec<(&String, bool)>| all.into_iter().map(|(name, _)| name.clone()).collect();
+    Err(RecipeError::MarksDiffer { cluster: cluster.name.clone(), adopted: names(adopted), made: names(made) })
+}
+
 /// Refuses a pipeline that would replace or remove what others have made on hosts of an adopted cluster, which their ledgers do not
-/// know. A renewal replaces only what kubeadm itself renews.
+/// know. A renewal replaces only what kubeadm itself renews; the recipe of an upgrade decides itself.
 ///
 /// # Errors
 /// A host has the stamp of an adopted cluster.
 pub fn refuse(pipeline: Pipeline, cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> Result<(), RecipeError> {
-    if pipeline == Pipeline::CertsRenew {
-        return Ok(());
+    match pipeline {
+        Pipeline::CertsRenew | Pipeline::Upgrade => Ok(()),
+        other => refuse_any(other, cluster, facts),
     }
+}
+
+/// The same for a plan that was made earlier: perhaps before the cluster was adopted.
+///
+/// # Errors
+/// As [`refuse`].
+pub fn refuse_plan(plan: &Plan, cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> Result<(), RecipeError> {
+    match plan.pipeline {
+        Pipeline::Upgrade if !plan.is_of_adopted() => refuse_any(plan.pipeline, cluster, facts),
+        other => refuse(other, cluster, facts),
+    }
+}
+
+fn refuse_any(pipeline: Pipeline, cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> Result<(), RecipeError> {
     let is_adopted = |facts: &&Facts| facts.stamp.as_ref().is_some_and(|stamp| stamp.adopted);
     let hosts: Vec<String> = facts.values().filter(is_adopted).map(|facts| facts.host.clone()).collect();
     match hosts.is_empty() {

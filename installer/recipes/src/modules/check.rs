@@ -23,23 +23,7 @@ pub fn run<'a, 's>(
     registered: impl Fn(&PlannedHost<'a>) -> Option<&'s StepId>,
 ) -> Result<Vec<StepId>, RecipeError> {
     let (first, members) = (&site.first, site.members());
-    let mut chain = Chain::after(after.iter().cloned());
-    let mut optional = Vec::new();
-    let mut required = chain.fork();
-    for node in &members {
-        let mut ready = chain.fork();
-        ready.wait(registered(node).map(std::slice::from_ref).unwrap_or_default());
-        let step = ready_step(draft.cx, first, node);
-        if node.optional() {
-            optional.push(step.id.clone());
-            ready.then([step]);
-            required.merge_unawaited(ready);
-        } else {
-            ready.then([step]);
-            required.merge(ready);
-        }
-    }
-    chain.merge(required);
+    let (mut chain, optional) = ready(draft, site, after, registered);
     let balancer = balancer(draft.cx, first).map(|step| draft.depends_on_all(step));
     chain.then(balancer);
     let holder = one_holder::at_end(draft.cx, &site.nodes, first).map(|step| draft.depends_on_all(step));
@@ -55,6 +39,44 @@ pub fn run<'a, 's>(
     let checks = members.iter().filter(|n| n.roles.control_plane).map(|node| pod_network(draft.cx, node));
     chain.then(checks.collect::<Result<Vec<_>, _>>()?);
     Ok(draft.add(chain))
+}
+
+/// Of a cluster whose pods and network are others': every node is Ready.
+pub fn nodes<'a, 's>(
+    draft: &mut Draft<'a>,
+    site: &ClusterHosts<'a>,
+    after: &[StepId],
+    registered: impl Fn(&PlannedHost<'a>) -> Option<&'s StepId>,
+) -> Vec<StepId> {
+    let (chain, _) = ready(draft, site, after, registered);
+    draft.add(chain)
+}
+
+/// The steps in which nodes become Ready, and those of them that nobody waits for.
+fn ready<'a, 's>(
+    draft: &Draft<'a>,
+    site: &ClusterHosts<'a>,
+    after: &[StepId],
+    registered: impl Fn(&PlannedHost<'a>) -> Option<&'s StepId>,
+) -> (Chain, Vec<StepId>) {
+    let mut chain = Chain::after(after.iter().cloned());
+    let mut optional = Vec::new();
+    let mut required = chain.fork();
+    for node in &site.members() {
+        let mut ready = chain.fork();
+        ready.wait(registered(node).map(std::slice::from_ref).unwrap_or_default());
+        let step = ready_step(draft.cx, &site.first, node);
+        if node.optional() {
+            optional.push(step.id.clone());
+            ready.then([step]);
+            required.merge_unawaited(ready);
+        } else {
+            ready.then([step]);
+            required.merge(ready);
+        }
+    }
+    chain.merge(required);
+    (chain, optional)
 }
 
 fn ready_step(cx: &PlanContext<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Step {

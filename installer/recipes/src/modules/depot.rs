@@ -76,8 +76,13 @@ pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePa
         }
     }
     blobs.extend(packages.map(packages::blobs).unwrap_or_default());
+    fill(draft.cx, node, blobs)
+}
+
+/// Puts these blobs, with their sizes, into a node's content store.
+pub fn fill(cx: &PlanContext<'_>, node: &PlannedHost<'_>, blobs: BTreeMap<Digest, u64>) -> Step {
     let timeout = Blobs::delivery_s(blobs.values().sum());
-    let shared_at = fan_out::address(draft.cx, node);
+    let shared_at = fan_out::address(cx, node);
     // What is left has its whole time without the other hosts, should they have wasted theirs.
     let beside = shared_at.map_or(0, |_| timeout / 2);
     let timeout = timeout + beside;

@@ -73,6 +73,16 @@ pub fn of_node<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<Vec<(
     Ok(all)
 }
 
+/// The images that kubeadm asks for on a node, each with the end of its step's id: those of its own pods, whatever cluster.yaml says of others.
+pub fn of_kubeadm<'a>(
+    cx: &PlanContext<'a>,
+    node: &PlannedHost<'_>,
+) -> Result<Vec<(&'static str, &'a Artifact)>, RecipeError> {
+    let control_plane = if node.roles.control_plane { CONTROL_PLANE.as_slice() } else { &[] };
+    let all = EVERY_NODE.iter().chain(control_plane);
+    all.map(|image| Ok((image.name(), cx.image(*image, node.platform)?))).collect()
+}
+
 /// Images of the user, of add-ons and of charts, without the cluster's own images. They are imported where a node has no other
 /// source for them.
 fn extra<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> impl Iterator<Item = &'a Artifact> {
@@ -103,7 +113,8 @@ fn instead(cx: &PlanContext<'_>, artifact: &Artifact) -> Option<Digest> {
     artifact.manifest.filter(|manifest| only_platform && *manifest != artifact.digest)
 }
 
-fn step(cx: &PlanContext<'_>, node: &PlannedHost<'_>, name: &str, artifact: &Artifact) -> Step {
+/// Loads one of them.
+pub fn step(cx: &PlanContext<'_>, node: &PlannedHost<'_>, name: &str, artifact: &Artifact) -> Step {
     let id = format!("images.{name}");
     let source = source(cx, artifact);
     let retries = if source == ImageSource::Registry { OVER_NETWORK } else { 2 };

@@ -52,9 +52,18 @@ pub fn configure(
     ))
 }
 
+/// What kubeadm's configuration of the cluster is afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Configuration {
+    /// That of cluster.yaml, which was written before ([`configure`]).
+    Ours,
+    /// Its own, as kubeadm finds it in the cluster: one that was adopted.
+    Theirs,
+}
+
 /// kubeadm's own checks of the upgrade of the cluster, while everything can be rolled back.
-pub fn preflight(draft: &Draft<'_>, first: &PlannedHost<'_>) -> Result<Step, RecipeError> {
-    let upgrade = act(draft, first, first)?;
+pub fn preflight(draft: &Draft<'_>, first: &PlannedHost<'_>, config: Configuration) -> Result<Step, RecipeError> {
+    let upgrade = act(draft, first, first, config)?;
     let title = format!("Ask kubeadm whether it would upgrade the cluster to {}", upgrade.version);
     Ok(Step::on(first.name(), "upgrade.preflight", &title)
         .probe(Probe::KubeadmUpgradePasses { upgrade: Box::new(upgrade) }, 60)
@@ -64,8 +73,13 @@ pub fn preflight(draft: &Draft<'_>, first: &PlannedHost<'_>) -> Result<Step, Rec
 }
 
 /// `kubeadm upgrade`. On a worker it changes kubelet's configuration only, which can be restored.
-pub fn step(draft: &Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
-    let act = act(draft, first, node)?;
+pub fn step(
+    draft: &Draft<'_>,
+    first: &PlannedHost<'_>,
+    node: &PlannedHost<'_>,
+    config: Configuration,
+) -> Result<Step, RecipeError> {
+    let act = act(draft, first, node, config)?;
     let version = &act.version;
     let (id, title) = match act.of {
         UpgradeOf::Cluster { .. } => {
@@ -81,14 +95,20 @@ pub fn step(draft: &Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) 
     Ok(Step::on(node.name(), id, &title).ensure(act).timeout_s(LIMIT_S).undo(undo).build())
 }
 
-fn act(draft: &Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<KubeadmUpgrade, RecipeError> {
-    let cx = draft.cx;
+fn act(
+    draft: &Draft<'_>,
+    first: &PlannedHost<'_>,
+    node: &PlannedHost<'_>,
+    config: Configuration,
+) -> Result<KubeadmUpgrade, RecipeError> {
+    let (cx, ours) = (draft.cx, config == Configuration::Ours);
     let of = match (node.name() == first.name(), node.roles.control_plane) {
-        (true, _) => UpgradeOf::Cluster { config: paths::KUBEADM_UPGRADE_CONFIG.to_owned() },
+        (true, _) => UpgradeOf::Cluster { config: ours.then(|| paths::KUBEADM_UPGRADE_CONFIG.to_owned()) },
         (false, true) => UpgradeOf::ControlPlane,
         (false, false) => UpgradeOf::Worker,
     };
     let patched = match of {
+        _ if !ours => false,
         UpgradeOf::Cluster { .. } => selinux::confines(cx.cluster),
         UpgradeOf::ControlPlane | UpgradeOf::Worker => join::is_patched(draft, first, node)?,
     };

@@ -2,6 +2,7 @@
 
 use kubexm_plan::op::Kubeconfig;
 use kubexm_plan::{CONTROLLER, OPERATOR_KUBECONFIG, OVER_NETWORK, SlotProvider, Step, StepId, Undo};
+use kubexm_spec::Digest;
 
 use crate::context::PlannedHost;
 use crate::draft::Draft;
@@ -14,6 +15,17 @@ pub fn step(node: &PlannedHost<'_>) -> Step {
         step = step.ensure(Kubeconfig { user: node.host.user.clone(), replaces: None });
     }
     step.undo(Undo::RestoreBefore).build()
+}
+
+/// On a control plane that was adopted: who has a copy of the admin.conf from before, with this digest, gets one of the renewed.
+pub fn of_adopted(node: &PlannedHost<'_>, was: Digest) -> Step {
+    let copy = |user: &str| Kubeconfig { user: user.to_owned(), replaces: Some(was) };
+    let user = Some(node.host.user.as_str()).filter(|user| *user != "root");
+    Step::on(node.name(), "kubeconfig.users", "Renew the copies of admin.conf of root and the SSH user")
+        .ensure(copy("root"))
+        .ensure_all(user.map(copy))
+        .undo(Undo::RestoreBefore)
+        .build()
 }
 
 /// On the controller, once the first control plane answers.

@@ -1,6 +1,6 @@
 //! Kubernetes' programs and tools on a node, and the kubelet's unit.
 
-use kubexm_plan::op::{Dir, File, Unit};
+use kubexm_plan::op::{Dir, File, Op, Unit};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::Program;
 use minijinja::context;
@@ -76,6 +76,36 @@ pub fn kubelet_upgraded(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result
         .ensure(Dir { path: format!("{}.d", paths::unit(UNIT)), mode: 0o755 })
         .ensure(dropin)
         .ensure(Unit { name: UNIT.to_owned(), enabled: true, running: Some(true), loaded, reloaded: Vec::new() })
+        .undo(Undo::RestoreBefore)
+        .build())
+}
+
+/// The same on a node that was adopted: its unit stays as it is, and kubectl is replaced only where it is as kubexm has it.
+pub fn kubelet_of_adopted(cx: &PlanContext<'_>, node: &PlannedHost<'_>, kubectl: bool) -> Result<Step, RecipeError> {
+    let loaded = vec![paths::bin("kubelet"), KUBELET_CONFIG.to_owned()];
+    let (kubectl, title) = match kubectl {
+        true => (
+            Some(programs::install(cx, node, Program::Kubectl, paths::BIN)?),
+            "Install the new kubelet and kubectl, and restart kubelet",
+        ),
+        false => (None, "Install the new kubelet, and restart it"),
+    };
+    Ok(Step::on(node.name(), "upgrade.kubelet", title)
+        .ensure(programs::install(cx, node, Program::Kubelet, paths::BIN)?)
+        .ensure_all(kubectl)
+        .ensure(Unit { name: UNIT.to_owned(), enabled: true, running: Some(true), loaded, reloaded: Vec::new() })
+        .undo(Undo::RestoreBefore)
+        .build())
+}
+
+/// Those of etcd's tools, by name, that an adopted host has not: they take the snapshot.
+pub fn etcd_tools(cx: &PlanContext<'_>, node: &PlannedHost<'_>, names: &[&str]) -> Result<Step, RecipeError> {
+    let mut op = programs::install(cx, node, Program::Etcd, paths::BIN)?;
+    if let Op::Unpacked(archive) = &mut op {
+        archive.members.retain(|_, path| names.iter().any(|name| *path == paths::bin(name)));
+    }
+    Ok(Step::on(node.name(), "upgrade.etcd-tools", &format!("Install {}", names.join(" and ")))
+        .ensure(op)
         .undo(Undo::RestoreBefore)
         .build())
 }

@@ -5,6 +5,8 @@
 //! first control plane, the others one at a time, the pod network, and the workers in batches. kubeadm has no way back
 //! once a control plane has been upgraded; a worker can be rolled back until it has been used with the new version.
 
+mod adopted;
+mod by_hand;
 mod check;
 mod found;
 mod members;
@@ -19,12 +21,13 @@ use kubexm_plan::op::EtcdSnapshot;
 use kubexm_plan::{Pipeline, Plan, StepId, Undo};
 
 use crate::balancer;
-use crate::context::PlanContext;
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{check as final_check, record};
 use crate::phases::ClusterHosts;
 use crate::{bundle, network, unsupported};
+use adopted::AdoptedCluster;
 use found::Found;
 use members::OwnMembers;
 pub use options::{PauseAfter, UpgradeOptions};
@@ -49,33 +52,44 @@ pub fn upgrade(
     let hint = "create a cluster with the new bundle beside it, and move the workloads";
     unsupported::refuse_external_etcd(cx.cluster, "the upgrade", hint)?;
     unsupported::refuse_harbor(cx.cluster, "the upgrade", hint)?;
-    bundle::check(cx)?;
     let site = ClusterHosts::of(cx)?;
-    let found = Found::of(cx, &site, running)?;
+    let adopted = AdoptedCluster::of(cx, &site, running)?;
+    let adopted = adopted.as_ref();
+    bundle::check(cx)?;
+    let found = Found::of(cx, &site, running, adopted.is_some())?;
     let members = OwnMembers::of(cx, &site, running)?;
     let mut warnings = check::run(cx, &site, running, (&found, members.as_ref()), options)?;
     let snapshot = snapshot(&site, &found, members.as_ref(), options);
-    warnings.extend(snapshot.as_ref().map(|snapshot| way_back(&site, members.as_ref(), snapshot)));
+    warnings.extend(snapshot.as_ref().map(|snapshot| way_back(&site, members.as_ref(), adopted.is_some(), snapshot)));
+    warnings.extend(adopted.map(|adopted| adopted.warnings(cx, &site, &found)).unwrap_or_default());
     let mut draft = Draft::new(cx, Pipeline::Upgrade, &site.nodes);
-    let Staged { all: mut done, hosts } = stage::run(&mut draft, &site, snapshot)?;
+    let Staged { all: mut done, hosts } = stage::run(&mut draft, &site, adopted, snapshot)?;
     if let Some(members) = &members {
         done = members::run(&mut draft, &site, &found, members, &done)?;
     }
-    let mut turns = Turns::new(&site, &found, hosts, options);
+    let mut turns = Turns::new(&site, &found, adopted, hosts, options);
     for node in std::iter::once(&site.first).chain(&site.others) {
         done = turns.control_plane(&mut draft, node, &done)?;
         if options.pause_after == Some(PauseAfter::FirstControlPlane) {
-            return Ok(Upgrade { plan: draft.finish().plan, warnings });
+            break;
         }
     }
-    finish(&mut draft, &site, &mut turns, &done)?;
+    if options.pause_after != Some(PauseAfter::FirstControlPlane) {
+        finish(&mut draft, &site, &mut turns, &done)?;
+    }
     let mut plan = draft.finish().plan;
     record::keep_addons(&mut plan, running.applied.as_ref())?;
+    adopted::name_cluster(&mut plan, adopted);
     Ok(Upgrade { plan, warnings })
 }
 
 /// How long the run can be rolled back, and what there is afterwards.
-fn way_back(site: &ClusterHosts<'_>, members: Option<&OwnMembers<'_>>, snapshot: &EtcdSnapshot) -> String {
+fn way_back(
+    site: &ClusterHosts<'_>,
+    members: Option<&OwnMembers<'_>>,
+    adopted: bool,
+    snapshot: &EtcdSnapshot,
+) -> String {
     let first = site.first.name();
     let until = match members.and_then(|members| Some((&members.target, members.one_way.as_ref()?))) {
         Some((target, last)) => format!("the last member of etcd, that of {last}, is replaced by etcd {target}"),
@@ -83,8 +97,10 @@ fn way_back(site: &ClusterHosts<'_>, members: Option<&OwnMembers<'_>>, snapshot:
     };
     format!(
         "a run that fails is rolled back until {until}; from then on no version goes back. The data of before is in the snapshot of \
-         etcd that is taken on {first} first, {}; make a backup of your own before, with `kubexm-install backup`, which `restore` reads",
-        snapshot.path()
+         etcd that is taken on {first} first, {}; make a backup of your own before, with `kubexm-install backup`{}",
+        snapshot.path(),
+        // What others have made is not restored.
+        if adopted { "" } else { ", which `restore` reads" }
     )
 }
 
@@ -127,10 +143,13 @@ fn finish<'a>(
     control_planes: &[StepId],
 ) -> Result<(), RecipeError> {
     let pause = turns.options.pause_after;
+    let adopted = turns.adopted.is_some();
     let mut chain = Chain::after(control_planes.iter().cloned());
-    chain.then(network::step(draft, &site.first, Undo::RestoreBefore)?);
-    chain.then(network::multus::step(draft, &site.first, Undo::RestoreBefore)?);
-    chain.then(network::nodelocaldns::step(draft, &site.first, Undo::RestoreBefore)?);
+    if !adopted {
+        chain.then(network::step(draft, &site.first, Undo::RestoreBefore)?);
+        chain.then(network::multus::step(draft, &site.first, Undo::RestoreBefore)?);
+        chain.then(network::nodelocaldns::step(draft, &site.first, Undo::RestoreBefore)?);
+    }
     let networked = draft.add(chain);
     if pause == Some(PauseAfter::ControlPlanes) {
         return Ok(());
@@ -139,14 +158,25 @@ fn finish<'a>(
     if pause == Some(PauseAfter::FirstBatch) {
         return Ok(());
     }
-    let balanced = balance(draft, site, turns, &networked)?;
-    after.extend(networked);
-    let checked = final_check::run(draft, site, &after, |node| turns.last(node).or_else(|| balanced.get(node.name())))?;
-    for node in site.nodes.iter().filter(|node| turns.last(node).is_none()) {
+    let checked = if adopted {
+        after.extend(networked);
+        final_check::nodes(draft, site, &after, |node| turns.last(node))
+    } else {
+        let balanced = balance(draft, site, turns, &networked)?;
+        after.extend(networked);
+        final_check::run(draft, site, &after, |node| turns.last(node).or_else(|| balanced.get(node.name())))?
+    };
+    // Of an adopted cluster hosts that are no nodes are not kubexm's.
+    let has_content = |node: &&PlannedHost<'a>| !adopted || node.in_cluster();
+    for node in site.nodes.iter().filter(|node| turns.last(node).is_none()).filter(has_content) {
         // Nothing of it was upgraded, and it has the new bundle's content.
         let mut chain = Chain::after(checked.iter().cloned());
-        chain.then([turn::stamp(draft.cx, node)]);
+        chain.then([adopted::stamp(draft.cx, node, adopted)]);
         draft.add(chain);
+    }
+    // Nothing of cluster.yaml was applied to an adopted cluster.
+    if adopted {
+        return Ok(());
     }
     record::finish(draft, &site.first, Undo::RestoreBefore, &checked)
 }

@@ -47,12 +47,17 @@ pub use report::{Finding, Severity};
 pub(crate) use space::disk_of;
 pub(crate) use unchanged::differences;
 
+use crate::adoption;
 use crate::context::PlanContext;
 use input::PreflightInput;
 use report::Report;
 
 /// The check of what an upgrade may change.
 const UNCHANGED: &str = "unchanged";
+
+/// The checks before the upgrade of a cluster that was adopted: its hosts are not prepared, so what cluster.yaml says of that decides
+/// nothing.
+const OF_ADOPTED: [&str; 8] = ["space", "kernel", "time", "membership", "existing", "noexec", "open-folders", "bundle"];
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -102,22 +107,27 @@ pub const CHECKS: &[Check] = &[
 
 /// Runs every check over every host with facts; a host without facts is reported by the link.
 pub fn preflight(cx: &PlanContext<'_>) -> Vec<Finding> {
-    run(cx, |check| check.run)
+    run(cx, |check| Some(check.run))
 }
 
 /// The same before an upgrade, which changes versions, and kubelet's settings with them.
 pub fn preflight_before_upgrade(cx: &PlanContext<'_>) -> Vec<Finding> {
-    run(cx, |check| if check.name == UNCHANGED { unchanged::before_upgrade } else { check.run })
+    let adopted = adoption::is_adopted(cx.cluster, cx.facts);
+    run(cx, |check| match check.name {
+        name if adopted && !OF_ADOPTED.contains(&name) => None,
+        UNCHANGED => Some(unchanged::before_upgrade),
+        _ => Some(check.run),
+    })
 }
 
 type Run = fn(&PreflightInput<'_>, &mut Report);
 
-fn run(cx: &PlanContext<'_>, of: impl Fn(&Check) -> Run) -> Vec<Finding> {
+fn run(cx: &PlanContext<'_>, of: impl Fn(&Check) -> Option<Run>) -> Vec<Finding> {
     let input = PreflightInput::of(cx);
     let mut report = Report::default();
-    for check in CHECKS {
+    for (check, run) in CHECKS.iter().filter_map(|check| Some((check, of(check)?))) {
         report.check = check.name;
-        of(check)(&input, &mut report);
+        run(&input, &mut report);
     }
     report.findings
 }

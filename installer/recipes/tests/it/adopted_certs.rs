@@ -17,6 +17,7 @@ fn adopted(control_planes: u8, workers: u8) -> Site {
     let server = format!("https://{}:{}", site.cluster.control_plane_name(), site.cluster.control_plane_port());
     let kubelet = |host: &String| KubeletFacts {
         server: Some(server.clone()),
+        programs: Vec::new(),
         host: host.clone(),
         runtime: Some("unix:///var/run/containerd/containerd.sock".to_owned()),
         certificates: Some(PKI.to_owned()),

@@ -15,6 +15,7 @@ use kubexm_spec::{Cluster, ExitCode};
 
 use crate::common::Site;
 
+mod adopted;
 mod order;
 mod own_etcd;
 mod refused;
@@ -33,7 +34,10 @@ struct Case {
 
 impl Case {
     fn of(control_planes: u8, workers: u8, target: &str) -> Self {
-        let mut cluster = sample::fleet(control_planes, workers);
+        Self::with(sample::fleet(control_planes, workers), target)
+    }
+
+    fn with(mut cluster: Cluster, target: &str) -> Self {
         if let Some(kubernetes) = &mut cluster.kubernetes {
             kubernetes.version = Some(target.to_owned());
         }

@@ -8,12 +8,12 @@ use crate::error::SessionError;
 use crate::fleet::Fleet;
 use crate::session::Session;
 
-/// Refuses to go on with a run, or to roll it back, where that would change an adopted cluster otherwise than its adoption and its own
-/// renewals do. Control planes say whether a cluster is adopted, as when it is planned for.
+/// Refuses to go on with a run, or to roll it back, where that would change an adopted cluster otherwise than its adoption, its own
+/// renewals and its own upgrades do. Control planes say whether a cluster is adopted, as when it is planned for.
 ///
 /// # Errors
 /// A control plane has the stamp of an adopted cluster that the run is not of, or has lost it, with what was there before the
-/// renewal; or its ledger cannot be read.
+/// run; or its ledger cannot be read.
 pub(super) async fn check(
     session: &Session<'_>,
     fleet: &Fleet,
@@ -40,7 +40,7 @@ fn adopted_as(ledger: &[Record]) -> Option<&op::Stamp> {
 fn why_not(plan: &Plan, stamp: Option<&op::Stamp>) -> Option<String> {
     let (pipeline, planned) = (plan.pipeline, plan.cluster_id);
     match stamp {
-        Some(_) if !matches!(pipeline, Pipeline::Adopt | Pipeline::CertsRenew) => Some(format!(
+        Some(_) if !matches!(pipeline, Pipeline::Adopt | Pipeline::CertsRenew) && !plan.is_of_adopted() => Some(format!(
             "it is a {pipeline}, and the cluster there was adopted since: it would replace or remove what others have made"
         )),
         Some(stamp) if stamp.id != planned => {
@@ -51,7 +51,12 @@ fn why_not(plan: &Plan, stamp: Option<&op::Stamp>) -> Option<String> {
                 text(stamp.id)
             ))
         }
-        None if is_of_adopted(plan) => Some(
+        None if plan.is_of_adopted() => Some(
+            "it has upgraded an adopted cluster whose adoption was rolled back since, and with it what was kept of the earlier programs: \
+             the new ones stay"
+                .to_owned(),
+        ),
+        None if renews_adopted(plan) => Some(
             "it has renewed certificates of an adopted cluster whose adoption was rolled back since, and with it what was kept of the \
              earlier ones: the renewed ones stay"
                 .to_owned(),
@@ -61,7 +66,7 @@ fn why_not(plan: &Plan, stamp: Option<&op::Stamp>) -> Option<String> {
 }
 
 /// Whether a renewal was planned for an adopted cluster.
-fn is_of_adopted(plan: &Plan) -> bool {
+fn renews_adopted(plan: &Plan) -> bool {
     let mut ops = plan.steps.iter().flat_map(|step| &step.ops);
     ops.any(|op| matches!(op, Op::Kubeconfig(kubeconfig) if kubeconfig.replaces.is_some()))
 }

@@ -87,11 +87,13 @@ impl RunDriver<'_> {
                 if let Some(opened) = self.bundle {
                     installed::remember(self.home, run.id().as_str(), &opened.bundle_record())?;
                 }
-                if !self.plan.plan().has_controller_steps() {
+                // Of an adopted cluster the plan says itself whether its endpoint is cluster.yaml's.
+                let adopted = self.plan.plan().is_of_adopted();
+                if !adopted && !self.plan.plan().has_controller_steps() {
                     let fetched = kubeconfig::fetch(self.fleet, self.cluster, self.home).await;
                     fetched.map_err(|error| SessionError::Kubeconfig(Box::new(error)))?;
                 }
-                kubeconfig = Some(self.home.kubeconfig());
+                kubeconfig = Some(self.home.kubeconfig()).filter(|path| !adopted || path.is_file());
             }
             (Outcome::Succeeded, AfterSuccess::HostsRemoved) => kubeconfig = self.renewed_kubeconfig().await?,
             (Outcome::RolledBack | Outcome::Stuck, _) => {

@@ -82,10 +82,10 @@ pub(super) fn to_roll_back(
     }
     let later = cluster.run_ids()?.into_iter().skip_while(|earlier| *earlier != id).skip(1);
     let later: Vec<Status> = later.map(|later| status(cluster, &later)).collect::<Result<_, _>>()?;
-    let renewed = if own == Some(Pipeline::Adopt) { later.iter().rposition(has_renewed) } else { None };
+    let ends: Vec<(Pipeline, RunState)> = later.iter().map(|run| (run.pipeline, run.state)).collect();
+    let stays = |at: usize| own == Some(Pipeline::Adopt) && stays_with_cluster(&ends, at);
     for (at, later) in later.iter().enumerate() {
-        let stays = later.pipeline == Pipeline::CertsRenew && renewed.is_some_and(|last| at <= last);
-        if left_something(later) && !stays {
+        if left_something(later) && !stays(at) {
             return Err(refused(&format!(
                 "was followed by run {}, which changed hosts: roll that one back first",
                 later.run
@@ -123,10 +123,16 @@ fn of_pipeline(run: &Status, own: Option<Pipeline>) -> Result<(), SessionError> 
     Err(SessionError::Run(format!("run {} of cluster {} {hint}", run.run, run.cluster)))
 }
 
-/// Whether certificates were renewed, and nothing is half done: they do not belong to an adoption, and stay when that is rolled back. What
-/// an earlier renewal has left undone this one has done.
-fn has_renewed(run: &Status) -> bool {
-    run.pipeline == Pipeline::CertsRenew && run.state == RunState::Succeeded
+/// Whether a run has renewed certificates or upgraded the cluster, and nothing of that is half done: this does not belong to an adoption, and
+/// stays when that is rolled back. What an earlier run of the kind has left undone the last one has done.
+fn stays_with_cluster(runs: &[(Pipeline, RunState)], at: usize) -> bool {
+    let of_kind = |pipeline: Pipeline| runs.iter().rposition(|run| *run == (pipeline, RunState::Succeeded));
+    match runs.get(at) {
+        Some((pipeline @ (Pipeline::CertsRenew | Pipeline::Upgrade), _)) => {
+            of_kind(*pipeline).is_some_and(|last| at <= last)
+        }
+        _ => false,
+    }
 }
 
 /// Whether hosts may differ from their state before a run.
@@ -203,6 +209,20 @@ mod tests {
         let (resume, rollback) = (String::new(), String::new());
         let record = Record::RunStarted { plan: run.plan_digest(), tool: "test".to_owned(), resume, rollback };
         Journal::open(&run.dir().join("journal.jsonl")).unwrap().0.append(&Entry::now(record)).unwrap();
+    }
+
+    #[test]
+    fn an_adoption_leaves_what_was_renewed_and_upgraded_to_the_end() {
+        let runs = [
+            (Pipeline::CertsRenew, RunState::Failed),
+            (Pipeline::Upgrade, RunState::Stuck),
+            (Pipeline::CertsRenew, RunState::Succeeded),
+            (Pipeline::Upgrade, RunState::Succeeded),
+            (Pipeline::Upgrade, RunState::Partial),
+        ];
+        assert_eq!([0, 1, 2, 3, 4].map(|at| stays_with_cluster(&runs, at)), [true, true, true, true, false]);
+        assert!(!stays_with_cluster(&runs[..3], 1), "a renewal does not end an upgrade");
+        assert!(!stays_with_cluster(&[(Pipeline::Create, RunState::Succeeded)], 0));
     }
 
     #[test]

@@ -99,10 +99,11 @@ impl Perform for KubeadmUpgrade {
         // Only the first attempt has seen the files and ConfigMaps as they were before.
         let (before, configs, replaces) = match (earlier, &self.of) {
             (Some(mark), _) if !mark.ended_well => (mark.before, mark.configs, mark.replaces),
-            (_, UpgradeOf::Cluster { .. }) => {
+            (_, UpgradeOf::Cluster { config: Some(_) }) => {
                 (BTreeMap::new(), uploaded(machine)?, missing_images(machine, &self.images)?)
             }
-            (_, UpgradeOf::ControlPlane) => Default::default(),
+            // Nothing is uploaded: kubeadm changes its ConfigMaps itself, once the static pods are replaced.
+            (_, UpgradeOf::Cluster { config: None } | UpgradeOf::ControlPlane) => Default::default(),
             (_, UpgradeOf::Worker) => (kubelet_files(machine)?, BTreeMap::new(), BTreeSet::new()),
         };
         let act = running.clone().or_else(|| machine.act().cloned());
@@ -116,8 +117,12 @@ impl Perform for KubeadmUpgrade {
         };
         if !waited_for {
             let upgraded = match &self.of {
-                UpgradeOf::Cluster { config } => upload(machine, config).and_then(|()| machine.run_act(&upgrade)),
-                UpgradeOf::ControlPlane | UpgradeOf::Worker => machine.run_act(&upgrade),
+                UpgradeOf::Cluster { config: Some(config) } => {
+                    upload(machine, config).and_then(|()| machine.run_act(&upgrade))
+                }
+                UpgradeOf::Cluster { config: None } | UpgradeOf::ControlPlane | UpgradeOf::Worker => {
+                    machine.run_act(&upgrade)
+                }
             };
             if let Err(error) = upgraded {
                 return Err(put_back(machine, &self.images, &mark, error));
@@ -130,11 +135,13 @@ impl Perform for KubeadmUpgrade {
                 self.version
             )));
         }
-        if let UpgradeOf::Cluster { config } = &self.of {
+        if let UpgradeOf::Cluster { config: Some(config) } = &self.of {
             mark::configured_with(machine, fsio::read(&machine.path(config))?.map(Digest::of))?;
         }
-        // Later edits of people are compared with these.
-        kubeadm_files::record(machine)?;
+        // Later edits of people are compared with these, where kubexm has made the node.
+        if mark::any_ended_well(machine)? {
+            kubeadm_files::record(machine)?;
+        }
         (mark.ended_well, mark.act) = (true, None);
         mark.write(machine)
     }

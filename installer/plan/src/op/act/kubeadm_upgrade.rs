@@ -48,7 +48,7 @@ impl ActKind for KubeadmUpgrade {
 
     fn needs(&self) -> Needs<'_> {
         let mut resources = vec![Resource::Api, Resource::Runtime];
-        if let UpgradeOf::Cluster { config } = &self.of {
+        if let UpgradeOf::Cluster { config: Some(config) } = &self.of {
             resources.push(Resource::Path(config.clone()));
         }
         Needs { resources, ..Needs::nothing() }
@@ -61,8 +61,8 @@ impl ActKind for KubeadmUpgrade {
                       the new version knows, and waits for each static pod.",
                 done: "Our mark says that it ended well for this version, and the manifests of the four static pods \
                       name the bundle's images.",
-                half_done: "A unit that still runs is awaited. Otherwise the cluster's config is uploaded and \
-                      `kubeadm upgrade apply` is run again: upstream documents that it can be repeated, and it \
+                half_done: "A unit that still runs is awaited. Otherwise the cluster's config is uploaded, unless an \
+                      adopted cluster keeps its own, and `kubeadm upgrade apply` is run again: upstream documents that it can be repeated, and it \
                       restores manifests by itself if a pod does not start.",
                 rollback: "None: etcd and the API server may have written data of the new version. The prompt lists \
                       it before it asks; the data of before is in the snapshot that was taken.",
@@ -93,6 +93,7 @@ impl fmt::Display for KubeadmUpgrade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.of {
             UpgradeOf::Cluster { config } => {
+                let config = config.as_deref().unwrap_or("the cluster's own config");
                 write!(f, "act kubeadm upgrade apply {} with {config}", self.version)?;
             }
             UpgradeOf::ControlPlane => write!(f, "act kubeadm upgrade node to {} as control plane", self.version)?,

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 pub enum UpgradeOf {
     /// The first control plane, and what the cluster has once: `kubeadm upgrade apply`.
     Cluster {
-        /// Absolute path of kubeadm's config, which becomes the cluster's first.
-        config: String,
+        /// Absolute path of kubeadm's config, which becomes the cluster's first. None: the cluster keeps its own, as an adopted one does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        config: Option<String>,
     },
     /// A further control plane.
     ControlPlane,

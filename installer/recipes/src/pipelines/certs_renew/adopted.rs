@@ -12,20 +12,6 @@ use crate::error::RecipeError;
 const BY_HAND: &str = "run `kubeadm certs renew all` on one control plane after the other, and restart its etcd, kube-apiserver, \
                        kube-controller-manager and kube-scheduler";
 
-/// Whether it was adopted, by what its control planes say: others have no part in it.
-///
-/// # Errors
-/// They do not say the same: one that lies would have pods of the others keep their earlier certificates.
-pub(super) fn is_adopted(cx: &RenewContext<'_>) -> Result<bool, RecipeError> {
-    let stamped = planes(cx).filter_map(|name| Some((name.clone(), cx.facts.get(name)?.stamp.as_ref()?.adopted)));
-    let (adopted, made): (Vec<_>, Vec<_>) = stamped.partition(|(_, adopted)| *adopted);
-    if adopted.is_empty() || made.is_empty() {
-        return Ok(!adopted.is_empty());
-    }
-    let names = |all: Vec<(String, bool)>| all.into_iter().map(|(name, _)| name).collect();
-    Err(RecipeError::MarksDiffer { cluster: cx.cluster.name.clone(), adopted: names(adopted), made: names(made) })
-}
-
 /// Refuses what kubexm-install cannot renew: it would leave control planes whose pods have not read their new certificates.
 ///
 /// # Errors
@@ -58,7 +44,12 @@ pub(super) fn refuse(cx: &RenewContext<'_>) -> Result<(), RecipeError> {
     }
     match problems.is_empty() {
         true => Ok(()),
-        false => Err(RecipeError::RenewedByHand { cluster: cx.cluster.name.clone(), problems, by_hand: BY_HAND }),
+        false => Err(RecipeError::ByHand {
+            cluster: cx.cluster.name.clone(),
+            what: "renew its certificates",
+            problems,
+            by_hand: BY_HAND,
+        }),
     }
 }
 
@@ -79,21 +70,6 @@ pub(super) fn left_running(cx: &RenewContext<'_>, planes: &[Plane<'_>]) -> Optio
             "static pods that are not kubeadm's are not restarted: {}{more}; one that reads admin.conf or super-admin.conf (kube-vip does) keeps \
              the earlier certificate until you restart it, which must be before that one ends",
             pods[..pods.len().min(NAMED)].join(", ")
-        )
-    })
-}
-
-/// Why the operator gets no kubeconfig on this machine: the name in cluster.yaml is what the API server's certificate is checked
-/// against.
-pub(super) fn no_operator(cx: &RenewContext<'_>, first: &str) -> Option<String> {
-    let wanted = format!("https://{}:{}", cx.cluster.control_plane_name(), cx.cluster.control_plane_port());
-    let kubelet = cx.running.kubelets.iter().find(|one| one.host == first);
-    let found = kubelet.and_then(|one| one.server.as_deref()).unwrap_or("none");
-    (found != wanted).then(|| {
-        format!(
-            "no kubeconfig is written on this machine: the API server in {ADMIN_CONF} of {first} is {}, and that of cluster.yaml {wanted}; \
-             copy that file yourself, or correct spec.loadBalancer in cluster.yaml",
-            one_line(found)
         )
     })
 }

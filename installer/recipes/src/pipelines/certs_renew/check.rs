@@ -9,6 +9,7 @@ use kubexm_spec::cluster::EtcdKind;
 use super::adopted;
 use super::context::RenewContext;
 use super::due::{Due, Plane, due, late_kubelet};
+use crate::adoption;
 use crate::error::RecipeError;
 use crate::identity::Identity;
 
@@ -26,7 +27,7 @@ const OURS: [&str; 3] = ["/etc/kubexm/registry-ca.crt", "/etc/kubexm/depot/", "/
 pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError> {
     let planes = &cx.cluster.role_groups.control_plane;
     let first = planes.first().ok_or(RecipeError::NoHosts { what: "control plane" })?;
-    let adopted = adopted::is_adopted(cx)?;
+    let adopted = adoption::agreed(cx.cluster, cx.facts)?;
     if adopted {
         adopted::refuse(cx)?;
     }
@@ -57,7 +58,7 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
     let workers = cx.cluster.hosts.iter().filter(|host| !planes.contains(&host.name));
     let workers = workers.filter_map(|host| Some((host.name.as_str(), late_kubelet(&of_host(cx, &host.name), cx)?)));
     let mut warnings = warnings(cx);
-    let no_operator = if adopted { adopted::no_operator(cx, first) } else { None };
+    let no_operator = if adopted { adoption::no_operator(cx.cluster, cx.running, first) } else { None };
     let operator = no_operator.is_none();
     if adopted {
         warnings.extend(adopted::left_running(cx, &found).into_iter().chain(no_operator));

@@ -38,11 +38,12 @@ pub(super) struct FoundNode<'f> {
 }
 
 impl<'f> Found<'f> {
-    /// Refuses a cluster of which something that decides is not known.
+    /// Refuses a cluster of which something that decides is not known. The runtimes of an adopted one stay as they are.
     pub(super) fn of(
         cx: &PlanContext<'_>,
         site: &ClusterHosts<'_>,
         running: &'f ClusterFacts,
+        adopted: bool,
     ) -> Result<Self, RecipeError> {
         known(running)?;
         let target = version(&cx.kubernetes_version(site.first.platform)?, "the bundle's kubeadm")?;
@@ -59,7 +60,11 @@ impl<'f> Found<'f> {
         let mut nodes = BTreeMap::new();
         for facts in &running.nodes {
             let Some(node) = site.nodes.iter().find(|node| node.name() == facts.name) else { continue };
-            nodes.insert(facts.name.as_str(), FoundNode::of(cx, node, facts, running, &target)?);
+            let mut found = FoundNode::of(cx, node, facts, running, &target)?;
+            if !adopted {
+                found.compare_runtime(cx, node);
+            }
+            nodes.insert(facts.name.as_str(), found);
         }
         Ok(Self { target, oldest, nodes })
     }
@@ -84,8 +89,8 @@ impl<'f> FoundNode<'f> {
         target: &KubernetesVersion,
     ) -> Result<Self, RecipeError> {
         let kubelet = version(&facts.kubelet, &format!("kubelet on {}", facts.name))?;
-        let (mut other_kubernetes, mut other_runtime) = (kubelet != *target, false);
-        let mut crosses_minor = kubelet.minor() != target.minor();
+        let mut other_kubernetes = kubelet != *target;
+        let crosses_minor = kubelet.minor() != target.minor();
         if node.roles.control_plane {
             let images = kubeadm_upgrade::images(cx, node)?;
             let here = running.components.iter().filter(|component| component.node == facts.name);
@@ -93,14 +98,17 @@ impl<'f> FoundNode<'f> {
                 .filter_map(|component| Some((images.get(component.name.as_str())?, &component.image)))
                 .any(|(wanted, found)| wanted != found);
         }
+        Ok(Self { facts, kubelet, other_kubernetes, other_runtime: false, crosses_minor })
+    }
+
+    fn compare_runtime(&mut self, cx: &PlanContext<'_>, node: &PlannedHost<'_>) {
         if let Some(bundled) = runtime::version(cx, node)
-            && facts.runtime == cx.cluster.runtime.kind.to_string()
+            && self.facts.runtime == cx.cluster.runtime.kind.to_string()
         {
-            let found = facts.runtime_version.trim_start_matches('v');
-            other_runtime = found != bundled;
-            crosses_minor |= Version::of(found).line() != Version::of(bundled).line();
+            let found = self.facts.runtime_version.trim_start_matches('v');
+            self.other_runtime = found != bundled;
+            self.crosses_minor |= Version::of(found).line() != Version::of(bundled).line();
         }
-        Ok(Self { facts, kubelet, other_kubernetes, other_runtime, crosses_minor })
     }
 
     /// Whether it has the mark of a node that kubexm has cordoned.

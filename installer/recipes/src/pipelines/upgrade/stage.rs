@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use kubexm_plan::op::{EtcdSnapshot, Probe};
 use kubexm_plan::{Step, StepId, Undo};
 
+use super::adopted::AdoptedCluster;
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
@@ -25,13 +26,17 @@ pub(super) struct Staged<'a> {
 pub(super) fn run<'a>(
     draft: &mut Draft<'a>,
     site: &ClusterHosts<'a>,
+    adopted: Option<&AdoptedCluster<'_>>,
     wanted: Option<EtcdSnapshot>,
 ) -> Result<Staged<'a>, RecipeError> {
     let mut hosts = BTreeMap::new();
     let (mut required, mut optional) = (Vec::new(), Vec::new());
     let mut serves = Serves::default();
     for node in site.in_order() {
-        let chain = host(draft, node, &mut serves)?;
+        let chain = match adopted {
+            Some(adopted) => adopted.stage(draft, &site.first, node)?,
+            None => host(draft, node, &mut serves)?,
+        };
         let staged = draft.add(chain);
         if node.optional() {
             optional.extend(staged.clone())

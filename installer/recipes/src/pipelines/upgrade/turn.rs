@@ -6,13 +6,15 @@ use std::collections::BTreeMap;
 use kubexm_plan::op::{NodeUncordon, Probe};
 use kubexm_plan::{Step, StepId, Undo};
 
+use super::adopted::{self, AdoptedCluster};
 use super::found::{Found, FoundNode};
 use super::options::UpgradeOptions;
 use crate::balancer::{self, kube_vip};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{audit, control_plane, drain, etcd, etcd_client, kubeadm_upgrade, kubeconfig, kubernetes, os};
+use crate::modules::kubeadm_upgrade::{self, Configuration};
+use crate::modules::{audit, control_plane, drain, etcd, etcd_client, kubeconfig, kubernetes};
 use crate::phases::ClusterHosts;
 use crate::runtime;
 
@@ -30,6 +32,8 @@ pub(super) struct Turns<'f, 'a> {
     first: PlannedHost<'a>,
     nodes: Vec<PlannedHost<'a>>,
     found: &'f Found<'f>,
+    /// The cluster, if it was adopted.
+    pub adopted: Option<&'f AdoptedCluster<'f>>,
     pub options: &'f UpgradeOptions,
     /// By host, the steps after which it has the content.
     staged: BTreeMap<&'a str, Vec<StepId>>,
@@ -41,10 +45,11 @@ impl<'f, 'a> Turns<'f, 'a> {
     pub(super) fn new(
         site: &ClusterHosts<'a>,
         found: &'f Found<'f>,
+        adopted: Option<&'f AdoptedCluster<'f>>,
         staged: BTreeMap<&'a str, Vec<StepId>>,
         options: &'f UpgradeOptions,
     ) -> Self {
-        Self { first: site.first, nodes: site.nodes.clone(), found, options, staged, last: BTreeMap::new() }
+        Self { first: site.first, nodes: site.nodes.clone(), found, adopted, options, staged, last: BTreeMap::new() }
     }
 
     /// The last step of a node's turn.
@@ -83,14 +88,18 @@ impl<'f, 'a> Turns<'f, 'a> {
             return Ok(draft.add(chain));
         };
         let (mut chain, mut operator) = (Chain::after(after.iter().cloned()), Chain::default());
-        if found.other_kubernetes {
+        if let Some(adopted) = self.adopted.filter(|_| found.other_kubernetes) {
+            let (steps, of_operator) = adopted.kubeadm(draft, &self.first, node)?;
+            chain.then(steps);
+            operator.then(of_operator);
+        } else if found.other_kubernetes {
             chain.then([kubernetes::kubeadm(draft.cx, node)?]);
             chain.then(kubeadm_upgrade::configure(draft, &self.first, node)?);
             if node.name() == self.first.name() {
-                chain.then([kubeadm_upgrade::preflight(draft, node)?]);
+                chain.then([kubeadm_upgrade::preflight(draft, node, Configuration::Ours)?]);
             }
             chain.then(audit::step(draft, node)?);
-            let upgraded = kubeadm_upgrade::step(draft, &self.first, node)?;
+            let upgraded = kubeadm_upgrade::step(draft, &self.first, node, Configuration::Ours)?;
             if node.name() == self.first.name() {
                 // kubeadm renews the certificates.
                 operator.then([kubeconfig::of_operator(draft, node, &upgraded.id)]);
@@ -122,10 +131,12 @@ impl<'f, 'a> Turns<'f, 'a> {
         };
         // The control planes have not waited for its success.
         chain.wait(self.staged(node));
-        if found.other_kubernetes {
+        if let Some(adopted) = self.adopted.filter(|_| found.other_kubernetes) {
+            chain.then(adopted.kubeadm(draft, &self.first, node)?.0);
+        } else if found.other_kubernetes {
             chain.then([kubernetes::kubeadm(draft.cx, node)?]);
             chain.then(kubeadm_upgrade::configure(draft, &self.first, node)?);
-            chain.then([kubeadm_upgrade::step(draft, &self.first, node)?]);
+            chain.then([kubeadm_upgrade::step(draft, &self.first, node, Configuration::Ours)?]);
         }
         let uncordon = self.rest(draft, node, found, &mut chain)?;
         Ok(Some(WorkersTurn { chain, uncordon }))
@@ -149,25 +160,36 @@ impl<'f, 'a> Turns<'f, 'a> {
             let by = Some(cordoned_by(draft.cx));
             chain.then([drain::step(on, &id, name, self.options.drain, Some(version.clone()), by)]);
         }
-        let runtime = runtime::steps(draft, node)?;
-        chain.then([runtime.programs, runtime.run]);
-        chain.then(kubernetes::tools(draft, node)?);
-        chain.then(kubernetes::helm(draft, node)?);
-        // Its image is the bundle's, which may be another one; without it clients go to the control planes themselves.
-        chain.then(balancer::step(draft, &self.nodes, node)?);
-        let stamp = stamp(draft.cx, node);
+        let kubelet = match self.adopted {
+            Some(adopted) => adopted.kubelet(draft.cx, node)?,
+            None => self.programs(draft, node, chain)?,
+        };
+        let stamp = adopted::stamp(draft.cx, node, self.adopted.is_some());
         self.last.insert(&node.host.name, stamp.id.clone());
-        chain.then([kubernetes::kubelet_upgraded(draft, node)?, ready(on, name, version)]);
+        chain.then([kubelet, ready(on, name, version)]);
         if node.roles.control_plane {
             chain.then(healthy(draft.cx, node)?);
-            // kubeadm has given it another certificate, and the bundle perhaps another version.
-            chain.then(kube_vip::steps(draft, node)?);
+            if self.adopted.is_none() {
+                // kubeadm has given it another certificate, and the bundle perhaps another version.
+                chain.then(kube_vip::steps(draft, node)?);
+            }
         }
         chain.then([stamp]);
         // One that somebody else has cordoned stays so.
         let was = found.facts.unschedulable;
         let uncordons = if was { found.cordoned_by(&cordoned_by(draft.cx)) } else { drains };
         Ok(uncordons.then(|| uncordon(draft.cx, on, node)))
+    }
+
+    /// The runtime and the tools of a node of kubexm's; returns the step of its kubelet.
+    fn programs(&self, draft: &mut Draft<'a>, node: &PlannedHost<'a>, chain: &mut Chain) -> Result<Step, RecipeError> {
+        let runtime = runtime::steps(draft, node)?;
+        chain.then([runtime.programs, runtime.run]);
+        chain.then(kubernetes::tools(draft, node)?);
+        chain.then(kubernetes::helm(draft, node)?);
+        // Its image is the bundle's, which may be another one; without it clients go to the control planes themselves.
+        chain.then(balancer::step(draft, &self.nodes, node)?);
+        kubernetes::kubelet_upgraded(draft, node)
     }
 }
 
@@ -201,14 +223,6 @@ fn healthy(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<[Step; 2], Re
             .undo(Undo::Nothing)
             .build(),
     ])
-}
-
-/// The node's record of its bundle.
-pub(super) fn stamp(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Step {
-    Step::on(node.name(), "upgrade.stamp", "Record on the node which bundle it has")
-        .ensure(os::stamp_of(cx))
-        .undo(Undo::RestoreBefore)
-        .build()
 }
 
 fn ready(on: &str, node: &str, version: String) -> Step {

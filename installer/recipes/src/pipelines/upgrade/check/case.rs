@@ -23,6 +23,14 @@ pub(super) struct Case<'c> {
 pub(super) type Lines = Vec<String>;
 
 impl Case<'_> {
+    /// How a host leaves the cluster; of an adopted one kubexm-install removes none.
+    pub(super) fn removal(&self, host: &str) -> String {
+        match crate::adoption::is_adopted(self.cx.cluster, self.cx.facts) {
+            true => "remove it with kubeadm".to_owned(),
+            false => format!("delete it with `kubexm-install delete-node {host}`"),
+        }
+    }
+
     /// Whether this node is drained.
     pub(super) const fn drains(&self, node: &FoundNode<'_>) -> bool {
         node.differs() && (node.crosses_minor || self.options.always_drain)

@@ -18,8 +18,8 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
         let name = if member.name.is_empty() { &member.id } else { &member.name };
         let what = if member.healthy { "is a learner, which does not vote" } else { "is not healthy" };
         let mend = match case.own_members {
-            Some(_) => "mend it (`journalctl -u kubexm-etcd` on its host)",
-            None => "mend it, or delete its host with `kubexm-install delete-node`",
+            Some(_) => "mend it (`journalctl -u kubexm-etcd` on its host)".to_owned(),
+            None => format!("mend it, or take its host away: {}", case.removal(name)),
         };
         problems.push(format!(
             "etcd's member {name} {what}: an upgrade stops one member after another, and the others must keep a quorum; {mend}"

@@ -16,8 +16,8 @@ pub(super) fn nodes(case: &Case<'_>, problems: &mut Lines, warnings: &mut Lines)
             let why = node.facts.conditions.iter().find(|condition| condition.kind == "Ready");
             let why = why.map(|condition| format!(" ({})", condition.reason)).unwrap_or_default();
             problems.push(format!(
-                "node {name} is not Ready{why}: mend it, or delete it with `kubexm-install delete-node {name}`; \
-                 `journalctl -u kubelet` there shows why"
+                "node {name} is not Ready{why}: mend it, or {}; `journalctl -u kubelet` there shows why",
+                case.removal(name)
             ));
         }
         // One that an interrupted upgrade has cordoned is made schedulable again.

@@ -1,0 +1,159 @@
+//! A cluster that was adopted: what an upgrade by hand with kubeadm does is done, and all else that others have made is left alone.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::kubeadm_certificates::ADMIN_CONF;
+use kubexm_plan::{CONTROLLER, ClusterFacts, ClusterId, Plan, Step, Undo};
+use kubexm_spec::{Digest, Program};
+
+use super::by_hand;
+use super::found::Found;
+use crate::adoption;
+use crate::context::{PlanContext, PlannedHost};
+use crate::draft::{Chain, Draft};
+use crate::error::RecipeError;
+use crate::modules::kubeadm_upgrade::{self, Configuration};
+use crate::modules::{depot, images, kubeconfig, kubernetes, os};
+use crate::paths;
+use crate::phases::ClusterHosts;
+
+/// Programs that take a snapshot of etcd, and verify it.
+const ETCD_TOOLS: [&str; 2] = ["etcdctl", "etcdutl"];
+
+/// A cluster that was adopted, and that an upgrade knows all of that decides.
+#[derive(Debug)]
+pub(super) struct AdoptedCluster<'f> {
+    id: ClusterId,
+    running: &'f ClusterFacts,
+}
+
+impl<'f> AdoptedCluster<'f> {
+    /// None for a cluster that kubexm has made.
+    ///
+    /// # Errors
+    /// It is upgraded by hand, and why.
+    pub(super) fn of(
+        cx: &PlanContext<'_>,
+        site: &ClusterHosts<'_>,
+        running: &'f ClusterFacts,
+    ) -> Result<Option<Self>, RecipeError> {
+        let stamps = || site.nodes.iter().filter_map(|node| node.facts.stamp.as_ref());
+        if !stamps().any(|stamp| stamp.adopted) {
+            return Ok(None);
+        }
+        by_hand::refuse(cx, site, running)?;
+        let id = site.first.facts.stamp.as_ref().and_then(|stamp| stamp.id);
+        Ok(id.map(|id| Self { id, running }))
+    }
+
+    /// What the operator should know, one sentence each.
+    pub(super) fn warnings(&self, cx: &PlanContext<'_>, site: &ClusterHosts<'_>, found: &Found<'_>) -> Vec<String> {
+        let changes = |node: &PlannedHost<'_>| found.node(node.name()).is_some_and(|found| found.other_kubernetes);
+        if !site.members().iter().any(changes) {
+            return Vec::new();
+        }
+        let mut warnings = vec![REWRITTEN.to_owned()];
+        if found.nodes().any(|(_, node)| node.crosses_minor) {
+            warnings.push(format!(
+                "the container runtime, the pod network, add-ons and load balancers stay as they are: look up first whether their versions work \
+                 with Kubernetes {}",
+                found.target
+            ));
+        }
+        warnings.extend(adoption::no_operator(cx.cluster, self.running, site.first.name()));
+        warnings
+    }
+
+    /// Puts the programs and the images that kubeadm asks for on a node. A host that is no node gets nothing.
+    pub(super) fn stage(
+        &self,
+        draft: &Draft<'_>,
+        first: &PlannedHost<'_>,
+        node: &PlannedHost<'_>,
+    ) -> Result<Chain, RecipeError> {
+        let (cx, mut chain) = (draft.cx, Chain::default());
+        if !node.in_cluster() {
+            return Ok(chain);
+        }
+        let tools: Vec<&str> = match node.name() == first.name() {
+            true => ETCD_TOOLS.into_iter().filter(|tool| !self.has(node, tool)).collect(),
+            false => Vec::new(),
+        };
+        let images = images::of_kubeadm(cx, node)?;
+        let mut artifacts: Vec<_> = images.iter().map(|(_, artifact)| *artifact).collect();
+        for program in [Program::Kubeadm, Program::Kubelet, Program::Kubectl] {
+            artifacts.push(cx.program(program, node.platform)?);
+        }
+        if !tools.is_empty() {
+            artifacts.push(cx.program(Program::Etcd, node.platform)?);
+        }
+        let blobs = artifacts.iter().flat_map(|artifact| artifact.blobs.iter().map(|blob| (blob.digest, blob.size)));
+        chain.then([depot::fill(cx, node, blobs.collect::<BTreeMap<_, _>>())]);
+        if !tools.is_empty() {
+            chain.then([kubernetes::etcd_tools(cx, node, &tools)?]);
+        }
+        chain.together(images.iter().map(|(name, artifact)| images::step(cx, node, name, artifact)));
+        Ok(chain)
+    }
+
+    fn has(&self, node: &PlannedHost<'_>, program: &str) -> bool {
+        by_hand::program(self.running, node.name(), program).is_some()
+    }
+
+    /// kubeadm's part of a node's turn, with what follows from it on the controller.
+    pub(super) fn kubeadm(
+        &self,
+        draft: &mut Draft<'_>,
+        first: &PlannedHost<'_>,
+        node: &PlannedHost<'_>,
+    ) -> Result<(Vec<Step>, Option<Step>), RecipeError> {
+        let is_first = node.name() == first.name();
+        let mut steps = vec![kubernetes::kubeadm(draft.cx, node)?];
+        if is_first {
+            steps.push(kubeadm_upgrade::preflight(draft, first, Configuration::Theirs)?);
+        }
+        let upgraded = kubeadm_upgrade::step(draft, first, node, Configuration::Theirs)?;
+        let tells = is_first && adoption::no_operator(draft.cx.cluster, self.running, first.name()).is_none();
+        // kubeadm renews the certificates.
+        let operator = tells.then(|| kubeconfig::of_operator(draft, node, &upgraded.id));
+        steps.push(upgraded);
+        if node.roles.control_plane {
+            steps.extend(self.admin(node).map(|was| kubeconfig::of_adopted(node, was)));
+        }
+        Ok((steps, operator))
+    }
+
+    /// The digest of a control plane's admin.conf; none if it has none.
+    fn admin(&self, node: &PlannedHost<'_>) -> Option<Digest> {
+        let mut certificates = self.running.certificates.iter();
+        certificates.find(|one| one.host == node.name() && one.path == ADMIN_CONF)?.file
+    }
+
+    /// The new kubelet, started by the node's own unit.
+    pub(super) fn kubelet(&self, cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
+        let kubectl = by_hand::program(self.running, node.name(), "kubectl");
+        let replaced = kubectl.is_some_and(|found| found.package.is_none() && found.path == paths::bin("kubectl"));
+        kubernetes::kubelet_of_adopted(cx, node, replaced)
+    }
+}
+
+const REWRITTEN: &str = "kubeadm writes its static pods and kubelet's configuration anew, from what the cluster has in the ConfigMaps \
+                         kubeadm-config and kubelet-config: what was changed in these files alone, by hand or with `--patches`, is not \
+                         kept (it leaves copies below /etc/kubernetes/tmp)";
+
+/// The node's record of its bundle; it stays that of an adopted cluster.
+pub(super) fn stamp(cx: &PlanContext<'_>, node: &PlannedHost<'_>, adopted: bool) -> Step {
+    let stamp = kubexm_plan::op::Stamp { adopted, ..os::stamp_of(cx) };
+    Step::on(node.name(), "upgrade.stamp", "Record on the node which bundle it has")
+        .ensure(stamp)
+        .undo(Undo::RestoreBefore)
+        .build()
+}
+
+/// Lets the hosts know that it is of their cluster.
+pub(super) fn name_cluster(plan: &mut Plan, adopted: Option<&AdoptedCluster<'_>>) {
+    let Some(adopted) = adopted else { return };
+    for step in plan.steps.iter_mut().filter(|step| step.host != CONTROLLER) {
+        step.of_adopted = Some(adopted.id);
+    }
+}

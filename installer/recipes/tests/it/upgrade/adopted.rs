@@ -1,0 +1,341 @@
+//! A cluster that was adopted is upgraded as by hand with kubeadm, and what others have made stays as it is; what cannot be known is refused by
+//! name.
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+use kubexm_plan::CONTROLLER;
+use kubexm_plan::cluster_facts::{Gap, PROGRAMS};
+use kubexm_plan::facts::SelinuxState;
+use kubexm_plan::kubeadm_certificates::ADMIN_CONF;
+use kubexm_plan::op::{Kubeconfig, UpgradeOf};
+use kubexm_recipes::{preflight, preflight_before_upgrade, sample_adoption};
+use kubexm_spec::Digest;
+use kubexm_spec::cluster::{EtcdKind, RegistryKind, RuntimeKind};
+
+use super::*;
+
+/// Without a registry, as `adopt` has found it.
+fn adopted(control_planes: u8, workers: u8, target: &str) -> Case {
+    let mut cluster = sample::fleet(control_planes, workers);
+    cluster.registry.kind = RegistryKind::None;
+    let mut case = Case::with(cluster, target);
+    case.site.facts.values_mut().for_each(|facts| facts.stamp.as_mut().unwrap().adopted = true);
+    let found = sample_adoption::running(&case.site.cluster);
+    (case.running.kubeadm, case.running.kubelets) = (found.kubeadm, found.kubelets);
+    for plane in case.site.cluster.role_groups.control_plane.clone() {
+        case.running.certificates.push(Certificate {
+            host: plane.clone(),
+            path: ADMIN_CONF.to_owned(),
+            subject: "kubernetes-admin".to_owned(),
+            ends: i64::MAX,
+            file: Some(Digest::of(plane)),
+        });
+    }
+    case
+}
+
+fn ids(plan: &Plan) -> Vec<&str> {
+    plan.steps.iter().map(|step| step.id.0.as_str()).collect()
+}
+
+/// Why kubexm-install does not upgrade it.
+fn by_hand(case: &Case) -> String {
+    let error = case.plan().unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::Unsupported, "{error}");
+    let text = error.to_string();
+    for words in ["kubexm-install cannot upgrade it", "nothing was changed", "Upgrading kubeadm clusters"] {
+        assert!(text.contains(words), "{text}");
+    }
+    text
+}
+
+#[test]
+fn a_patch_is_what_kubeadm_needs_and_nothing_of_what_others_have_made() {
+    let plan = adopted(2, 1, PATCH).steps();
+    let of = |host: &str| {
+        let prefix = format!("{host}/");
+        ids(&plan).into_iter().filter_map(|id| id.strip_prefix(&prefix).map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let images = ["pause", "kube-proxy", "coredns"];
+    let of_plane = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+    let staged = |images: &[&str]| -> Vec<String> {
+        let images = images.iter().map(|image| format!("images.{image}"));
+        std::iter::once("store.fill".to_owned()).chain(images).collect()
+    };
+    let all = [images.as_slice(), of_plane.as_slice()].concat();
+    let turn = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect::<Vec<_>>();
+    let first = turn(&[
+        "upgrade.staged",
+        "upgrade.snapshot",
+        "upgrade.kubeadm",
+        "upgrade.preflight",
+        "upgrade.apply",
+        "kubeconfig.users",
+        "upgrade.kubelet",
+        "upgrade.ready-node1",
+        "upgrade.static-pods",
+        "upgrade.etcd",
+        "upgrade.stamp",
+        "upgrade.ready-node2",
+        "upgrade.ready-node3",
+        "check.ready-node1",
+        "check.ready-node2",
+        "check.ready-node3",
+    ]);
+    assert_eq!(of("node1"), [staged(&all), first].concat());
+    let second = [
+        "upgrade.kubeadm",
+        "upgrade.node",
+        "kubeconfig.users",
+        "upgrade.kubelet",
+        "upgrade.static-pods",
+        "upgrade.etcd",
+    ];
+    assert_eq!(of("node2"), [staged(&all), turn(&second), turn(&["upgrade.stamp"])].concat());
+    let worker = ["upgrade.kubeadm", "upgrade.node", "upgrade.kubelet", "upgrade.stamp"];
+    assert_eq!(of("node3"), [staged(&images), turn(&worker)].concat());
+    assert_eq!(of(CONTROLLER), ["kubeconfig.operator"]);
+}
+
+/// Each host looks for the word itself, and does no other step.
+#[test]
+fn every_step_on_a_host_has_the_id_of_the_adopted_cluster_and_no_file_of_cluster_yamls() {
+    let plan = adopted(2, 2, MINOR).steps();
+    assert!(plan.is_of_adopted());
+    for step in &plan.steps {
+        assert_eq!(step.of_adopted, Some(sample::CLUSTER_ID).filter(|_| step.host != CONTROLLER), "{}", step.id);
+    }
+    for (step, op) in plan.steps.iter().flat_map(|step| step.ops.iter().map(move |op| (step, op))) {
+        match op {
+            Op::Act(Act::KubeadmUpgrade(act)) => {
+                assert!(act.patches.is_none() && !matches!(act.of, UpgradeOf::Cluster { config: Some(_) }), "{act}");
+            }
+            Op::Stamp(stamp) => assert!(stamp.adopted, "{}", step.id),
+            Op::ImageLoaded(image) => assert!(!image.source.is_registry(), "{}", step.id),
+            Op::Kubeconfig(Kubeconfig { replaces, .. }) => assert_eq!(*replaces, Some(Digest::of(&step.host))),
+            Op::Blobs(_) | Op::Binary(_) | Op::EtcdSnapshot(_) | Op::Act(_) => {}
+            Op::Unit(unit) => {
+                let files: Vec<_> = unit.files().map(String::as_str).collect();
+                assert_eq!(
+                    (unit.name.as_str(), files.as_slice()),
+                    ("kubelet.service", ["/usr/local/bin/kubelet", "/var/lib/kubelet/config.yaml"].as_slice())
+                );
+            }
+            Op::File(_) if step.host == CONTROLLER => {}
+            other => panic!("{}: {other}", step.id),
+        }
+    }
+    assert!(!Case::of(1, 1, MINOR).steps().is_of_adopted());
+}
+
+#[test]
+fn nodes_are_drained_where_kubernetes_has_another_minor_version_and_never_for_a_runtime() {
+    let mut case = adopted(1, 1, PATCH);
+    case.running.nodes.iter_mut().for_each(|node| node.runtime_version = "1.6.1".to_owned());
+    assert!(!ids(&case.steps()).iter().any(|id| id.contains("drain")));
+    assert!(!case.warnings().contains("stay as they are"));
+    let case = adopted(1, 1, MINOR);
+    let plan = case.steps();
+    for (one, other) in [
+        ("node1/upgrade.snapshot", "node1/upgrade.kubeadm"),
+        ("node1/upgrade.preflight", "node1/upgrade.apply"),
+        ("node1/upgrade.apply", "node1/upgrade.drain-node1"),
+        ("node1/upgrade.drain-node1", "node1/upgrade.kubelet"),
+        ("node1/upgrade.uncordon-node1", "node2/upgrade.kubeadm"),
+        ("node1/upgrade.drain-node2", "node2/upgrade.kubelet"),
+    ] {
+        assert!(before(&plan, one, other), "{one} is not before {other}");
+    }
+    let warnings = case.warnings();
+    for words in [
+        "the pod network, add-ons and load balancers stay as they are",
+        "by hand or with `--patches`",
+        "before-v1.35.4",
+    ] {
+        assert!(warnings.contains(words), "{warnings}");
+    }
+    assert!(!warnings.contains("which `restore` reads"), "it is refused on such a cluster: {warnings}");
+}
+
+#[test]
+fn what_has_the_version_already_gets_no_turn_and_only_its_stamp() {
+    let mut case = adopted(1, 1, PATCH);
+    let image = |name: &str| {
+        case.site.manifest.artifacts.iter().find(|one| one.name.contains(&format!("/{name}:"))).unwrap().name.clone()
+    };
+    let images: Vec<String> = case.running.components.iter().map(|one| image(&one.name)).collect();
+    case.running.components.iter_mut().zip(images).for_each(|(one, image)| one.image = image);
+    case.running.nodes.iter_mut().for_each(|node| node.kubelet = PATCH.to_owned());
+    case.running.server_version = Some(PATCH.to_owned());
+    let plan = case.steps();
+    let turns: Vec<_> = ids(&plan).into_iter().filter(|id| id.contains("/upgrade.")).collect();
+    assert_eq!(turns, ["node1/upgrade.staged", "node1/upgrade.stamp", "node2/upgrade.stamp"]);
+    assert!(!case.warnings().contains("kubeadm writes its static pods"), "{}", case.warnings());
+}
+
+#[test]
+fn an_upgrade_that_pauses_has_the_word_in_every_step_too() {
+    let mut case = adopted(2, 1, PATCH);
+    case.options.pause_after = Some(PauseAfter::FirstControlPlane);
+    let plan = case.steps();
+    assert!(has(&plan, "node1/upgrade.stamp") && !has(&plan, "node2/upgrade.node"));
+    assert!(plan.steps.iter().all(|step| step.of_adopted.is_some() || step.host == CONTROLLER));
+}
+
+#[test]
+fn tools_of_etcd_come_where_there_are_none_and_kubectl_only_in_the_place_of_its_own() {
+    let tools = |plan: &Plan| {
+        let step = plan.steps.iter().find(|step| step.id.0 == "node1/upgrade.etcd-tools").cloned();
+        step.map(|step| match step.ops.as_slice() {
+            [Op::Unpacked(op)] => op.members.values().cloned().collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        })
+    };
+    let kubectl = |plan: &Plan, host: &str| {
+        let step = plan.steps.iter().find(|step| step.id.0 == format!("{host}/upgrade.kubelet")).unwrap();
+        step.ops.iter().any(|op| matches!(op, Op::Binary(program) if program.path.ends_with("/kubectl")))
+    };
+    let mut case = adopted(1, 1, PATCH);
+    let plan = case.steps();
+    assert_eq!((tools(&plan), kubectl(&plan, "node1"), kubectl(&plan, "node2")), (None, true, true));
+    let [plane, worker] = case.running.kubelets.as_mut_slice() else { panic!("two hosts") };
+    plane.programs.retain(|program| program.name != "etcdutl");
+    let of_package = plane.programs.iter_mut().find(|program| program.name == "kubectl").unwrap();
+    (of_package.path, of_package.package) = ("/usr/bin/kubectl".to_owned(), Some("kubectl".to_owned()));
+    worker.programs.retain(|program| program.name == "kubelet");
+    let plan = case.steps();
+    assert_eq!(tools(&plan), Some(vec!["/usr/local/bin/etcdutl".to_owned()]));
+    assert!(before(&plan, "node1/upgrade.etcd-tools", "node1/upgrade.snapshot"));
+    assert_eq!((kubectl(&plan, "node1"), kubectl(&plan, "node2")), (false, false));
+    assert!(has(&plan, "node2/upgrade.kubeadm"), "a host that has none gets one");
+}
+
+#[test]
+fn nobody_has_a_copy_of_an_admin_conf_that_is_not_there_and_the_operator_gets_one_only_where_the_endpoint_is_the_clusters()
+ {
+    let mut case = adopted(1, 0, PATCH);
+    case.running.certificates.clear();
+    case.running.kubelets[0].server = Some("https://10.0.0.1:6443".to_owned());
+    let plan = case.steps();
+    assert!(!has(&plan, "node1/kubeconfig.users") && !plan.has_controller_steps());
+    assert!(case.warnings().contains("no kubeconfig is written on this machine"), "{}", case.warnings());
+}
+
+type Bend = fn(&mut Case);
+
+/// A program of a host.
+fn program<'c>(case: &'c mut Case, host: &str, name: &str) -> &'c mut kubexm_plan::cluster_facts::ProgramFacts {
+    let kubelet = case.running.kubelets.iter_mut().find(|one| one.host == host).unwrap();
+    kubelet.programs.iter_mut().find(|program| program.name == name).unwrap()
+}
+
+#[test]
+fn what_is_elsewhere_or_not_known_is_refused_by_name_with_what_to_do() {
+    let cases: [(&[&str], Bend); 17] = [
+        (&["the container runtime is docker", "into containerd only"], |case| {
+            case.site.cluster.runtime.kind = RuntimeKind::Docker;
+        }),
+        (&["node2: kubelet's runtime is at unix:///run/k3s/containerd.sock"], |case| {
+            case.running.kubelets[1].runtime = Some("unix:///run/k3s/containerd.sock".to_owned());
+        }),
+        (&["node2: no file of kubelet's names the endpoint"], |case| case.running.kubelets[1].runtime = None),
+        (&["spec.registry.type is embedded", "`registry: {type: none}`"], |case| {
+            case.site.cluster.registry.kind = RegistryKind::Embedded;
+        }),
+        (&["etcd is not known to be kubeadm's"], |case| case.running.kubeadm.as_mut().unwrap().etcd_data = None),
+        (&["etcd is not known to be kubeadm's"], |case| case.site.cluster.etcd.kind = EtcdKind::Kubexm),
+        (&["etcd is not known to be kubeadm's", "kubeadm-config"], |case| case.running.kubeadm = None),
+        (&["node1: the certificates are in /etc/kubernetes/ssl", "/etc/kubernetes/pki only"], |case| {
+            case.running.kubelets[0].certificates = Some("/etc/kubernetes/ssl".to_owned());
+        }),
+        (&["kubeadm takes its images from r.example/k8s", "imageRepository: registry.k8s.io"], |case| {
+            case.running.kubeadm.as_mut().unwrap().image_repository = "r.example/k8s".to_owned();
+        }),
+        (&["etcd.local.imageTag is 3.5.9-0 in the cluster", "remove it from ClusterConfiguration"], |case| {
+            let own = [("etcd.local.imageTag".to_owned(), "3.5.9-0".to_owned())];
+            case.running.kubeadm.as_mut().unwrap().own_images = own.into();
+        }),
+        (&["dns.imageRepository is r.example/dns in the cluster"], |case| {
+            let own = [("dns.imageRepository".to_owned(), "r.example/dns".to_owned())];
+            case.running.kubeadm.as_mut().unwrap().own_images = own.into();
+        }),
+        (&["node2: kubelet is /usr/bin/kubelet, of the package kubelet", "upgrade with packages"], |case| {
+            let kubelet = program(case, "node2", "kubelet");
+            (kubelet.path, kubelet.package) = ("/usr/bin/kubelet".to_owned(), Some("kubelet".to_owned()));
+        }),
+        (&["node1: kubeadm is /usr/local/bin/kubeadm, of the package site-tools"], |case| {
+            program(case, "node1", "kubeadm").package = Some("site-tools".to_owned());
+        }),
+        (&["node1: kubeadm is /opt/bin/kubeadm, and is replaced at /usr/local/bin/kubeadm only"], |case| {
+            program(case, "node1", "kubeadm").path = "/opt/bin/kubeadm".to_owned();
+        }),
+        (&["node2: kubelet.service does not say which program it starts"], |case| {
+            case.running.kubelets[1].programs.clear()
+        }),
+        (&["node2: where kubelet and kubeadm are is not known: systemd does not answer"], |case| {
+            let (host, what) = ("node2".to_owned(), PROGRAMS.to_owned());
+            case.running.gaps.push(Gap { host, what, why: "systemd does not answer".to_owned() });
+        }),
+        (&["node2 is not adopted", "`kubexm-install adopt` again"], |case| {
+            case.site.facts.get_mut("node2").unwrap().stamp.as_mut().unwrap().id = None;
+        }),
+    ];
+    for (words, bend) in cases {
+        let mut case = adopted(1, 1, PATCH);
+        case.steps();
+        bend(&mut case);
+        let text = by_hand(&case);
+        for words in words {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+}
+
+#[test]
+fn images_that_the_cluster_names_as_the_bundle_does_are_no_obstacle() {
+    let mut case = adopted(1, 0, PATCH);
+    let etcd = case.site.manifest.artifacts.iter().find(|one| one.name.contains("/etcd:")).unwrap();
+    let tag = etcd.name.rsplit_once(':').unwrap().1.to_owned();
+    let kubeadm = case.running.kubeadm.as_mut().unwrap();
+    let own = [("etcd.local.imageTag", tag.as_str()), ("dns.imageRepository", "registry.k8s.io/coredns")];
+    kubeadm.own_images = own.map(|(path, value)| (path.to_owned(), value.to_owned())).into();
+    case.steps();
+}
+
+#[test]
+fn a_host_with_cgroup_v1_does_not_get_a_kubelet_that_may_not_start_there() {
+    let mut case = adopted(1, 1, MINOR);
+    case.site.facts.get_mut("node2").unwrap().cgroup_version = 1;
+    let text = by_hand(&case);
+    assert!(text.contains("node2: it has cgroup v1") && !text.contains("node1: it has"), "{text}");
+    let mut case = adopted(1, 1, PATCH);
+    case.site.facts.get_mut("node2").unwrap().cgroup_version = 1;
+    case.steps();
+}
+
+/// A host says for itself that it was adopted: of others it decides nothing.
+#[test]
+fn one_adopted_host_of_a_cluster_that_kubexm_made_is_refused() {
+    let mut case = Case::of(1, 1, PATCH);
+    case.site.facts.get_mut("node2").unwrap().stamp.as_mut().unwrap().adopted = true;
+    let text = by_hand(&case);
+    assert!(text.contains("node1 is not adopted"), "{text}");
+}
+
+/// Hosts of others are not prepared: swap, SELinux and the like are as they run.
+#[test]
+fn preflight_looks_only_at_what_the_upgrade_needs_of_hosts_that_others_have_prepared() {
+    let mut case = adopted(1, 1, PATCH);
+    for facts in case.site.facts.values_mut() {
+        facts.hostname = "another".to_owned();
+        facts.os_id = "flatcar".to_owned();
+        facts.selinux = SelinuxState::Enforcing;
+        facts.programs.clear();
+    }
+    let failed = |all: Vec<kubexm_recipes::Finding>| {
+        let fails = all.into_iter().filter(|one| one.severity == preflight::Severity::Fail);
+        fails.map(|one| format!("{}: {}", one.check, one.found)).collect::<Vec<_>>()
+    };
+    assert_eq!(failed(preflight_before_upgrade(&case.site.cx())), Vec::<String>::new());
+    case.site.facts.values_mut().for_each(|facts| facts.stamp.as_mut().unwrap().adopted = false);
+    assert!(!failed(preflight_before_upgrade(&case.site.cx())).is_empty());
+}
