@@ -159,8 +159,11 @@ fn a_secret_key_given_for_a_recipient_is_refused_and_not_shown() {
     let with = |recipient: &str| file(&format!("  operators: [{{name: alice, recipient: {recipient}}}]\n"));
     let secret = "AGE-SECRET-KEY-1J59TJ7NCP8QKV02YQXEXASFA54P3YC5K94MA674LWPWUHFEYQLJQRVVM63";
     for (recipient, said) in [(secret, "secret key"), ("ssh-ed25519", "no recipient"), ("age1abc", "no recipient")] {
-        let problems = parse(&with(recipient)).unwrap_err().to_string();
-        assert!(problems.contains(said) && !problems.contains("1J59TJ7"), "{problems}");
+    let backup = |recipient: &str| file(&format!("  etcd: {{backup: {{recipients: [{recipient}]}}}}\n"));
+        for spec in [with(recipient), backup(recipient)] {
+            let problems = parse(&spec).unwrap_err().to_string();
+            assert!(problems.contains(said) && !problems.contains("1J59TJ7"), "{problems}");
+        }
     }
     let twice = with("a").replace("recipient: a}", "recipient: a}, {name: alice, recipient: b}");
     assert!(parse(&twice).unwrap_err().to_string().contains("given twice"), "{twice}");

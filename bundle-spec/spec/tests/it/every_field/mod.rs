@@ -63,7 +63,7 @@ const RICH: &str = r#"
     audit: {policyFile: policy.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}, maxAge: 1, maxBackups: 2, maxSize: 3}
     kubelet: {evictionHard: {nodefs.available: 1Gi}, x: ["1", 1, 1.5, ~, {a: [b]}], empty: {}}
     kubeProxy: {metricsBindAddress: "0.0.0.0:10249"}
-  etcd: {type: kubexm, dataDir: /data/etcd, quota: 8Gi, snapshots: {count: 5000, keep: 3}, backup: {schedule: "*-*-* 03:00:00", dir: /srv/b, keep: 2}}
+  etcd: {type: kubexm, dataDir: /data/etcd, quota: 8Gi, snapshots: {count: 5000, keep: 3}, backup: {schedule: "*-*-* 03:00:00", dir: /srv/b, keep: 2, recipients: [age195lpn50un3389thrdqqyv42xdl3hcgguumxpm827kg8zg5wmyc0qew6cj8]}}
   runtime: {type: cri-o, version: v1.34.1, dataDir: /data/crio, extraConfig: {crio: {runtime: {pids_limit: 0}}}}
   network:
     plugin: kube-ovn

@@ -266,6 +266,7 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
         ("etcd.backup.schedule", Recipe, etcd(json!({"backup": {"schedule": "hourly"}}))),
         ("etcd.backup.dir", Recipe, etcd(json!({"backup": {"dir": "/srv/backups"}}))),
         ("etcd.backup.keep", Recipe, etcd(json!({"backup": {"keep": 3}}))),
+        ("etcd.backup.recipients", Recipe, etcd(json!({"backup": {"recipients": [RECIPIENT]}}))),
         ("runtime.type", Recipe, json!({"runtime": {"type": "docker", "version": null}})),
         ("runtime.version", Recipe, json!({"runtime": {"version": "1.7.32"}})),
         ("runtime.dataDir", Recipe, json!({"runtime": {"dataDir": "/data/containerd"}})),
