@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kubexm_spec::Cluster;
 use kubexm_spec::cluster::{Operator, SecretUse};
 
-use super::approach::{Approach, Use, describe_source};
+use super::approach::{Approach, Use, describe_from};
 use crate::escaped::escaped;
 
 /// Every host, then every secret with all its recipients: one line for each secret, so that it is not overlooked among
@@ -167,10 +167,7 @@ fn of_hosts(cluster: &Cluster) -> (Vec<Use>, Vec<String>) {
             | SecretUse::HarborDatabase
             | SecretUse::AddonSecret => kept,
         };
-        uses.push(Use {
-            secret: format!("{} from {}", secret.usage.title(), describe_source(&secret.source)),
-            goes_to,
-        });
+        uses.push(Use { secret: format!("{} from {}", secret.usage.title(), describe_from(&secret.source)), goes_to });
     }
     (uses, lines)
 }
@@ -198,6 +195,9 @@ mod tests {
         let many = asked(30);
         assert_eq!(many.iter().filter(|line| line.ends_with("kept on the 30 control planes")).count(), 41, "{many:#?}");
         let naming: Vec<&String> = many.iter().filter(|line| line.contains("n29, n30")).collect();
+        assert!(naming.len() == 1 && naming[0].starts_with("the 30 control planes: n1, n2, "), "{naming:?}");
+    }
+
     #[test]
     fn for_whom_backups_of_etcd_would_be_encrypted_is_named() {
         let key = "age195lpn50un3389thrdqqyv42xdl3hcgguumxpm827kg8zg5wmyc0qew6cj8";
@@ -209,9 +209,6 @@ mod tests {
         let at =
             lines.iter().position(|line| line.starts_with("to encrypt the backups that members of etcd make")).unwrap();
         assert_eq!(lines[at + 1], format!("  {key}"));
-    }
-
-        assert!(naming.len() == 1 && naming[0].starts_with("the 30 control planes: n1, n2, "), "{naming:?}");
     }
 
     #[test]

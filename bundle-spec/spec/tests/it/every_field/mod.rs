@@ -81,7 +81,7 @@ const RICH: &str = r#"
     fanOut: false
     dataDir: /data/harbor
     privateRegistry: harbor.example.com:8444/library
-    auths: {"harbor.example.com:8444": {username: robot$a, passwordFrom: {env: HARBOR}}, other.example.com: {username: b, passwordFrom: {file: /b}}}
+    auths: {"harbor.example.com:8444": {username: robot$a, passwordFrom: {env: HARBOR}}, other.example.com: {username: b, passwordFrom: {file: /b}}, docker.example.com: {username: c, passwordFrom: {dockerConfig: ~/.docker/config.json}}}
     harborConfig: {version: 2.14.0, adminPasswordFrom: {env: ADMIN}, databasePasswordFrom: {file: /db}, public: true, projectQuota: 200Gi, config: {log: {level: debug}}}
     namespaceOverride: kubexm
   addons:

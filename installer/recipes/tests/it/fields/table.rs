@@ -295,6 +295,11 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
         ("registry.auths{}.username", Recipe, auth(json!({"username": "other"}))),
         ("registry.auths{}.passwordFrom.env", Recipe, auth(json!({}))),
         ("registry.auths{}.passwordFrom.file", Recipe, auth(json!({"passwordFrom": {"env": null, "file": "a"}}))),
+        (
+            "registry.auths{}.passwordFrom.dockerConfig",
+            Recipe,
+            auth(json!({"passwordFrom": {"env": null, "dockerConfig": "a"}})),
+        ),
         ("registry.harborConfig.version", Recipe, harbor(json!({"version": "2.10.1"}))),
         ("registry.harborConfig.adminPasswordFrom.env", Recipe, harbor(json!({"adminPasswordFrom": env()}))),
         ("registry.harborConfig.adminPasswordFrom.file", Recipe, harbor(json!({"adminPasswordFrom": file()}))),
