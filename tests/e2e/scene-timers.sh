@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 260
-# needs: lab
+# seconds: 310
+# needs: lab age
 # Timers of one control plane: started by hand, they renew certificates that end soon and back up etcd; they go with their fields.
 . "$ROOT/tests/e2e/host.sh"
 say "timers"
@@ -48,6 +48,32 @@ lab host root t1 umount /srv/backups/etcd
 check "without that disk none is made" fails_with kubexm-etcd-backup "is not mounted"
 check "status says so" says 0 "FAILED" install status -f "$TIMERS_YAML" --accept-new-host-keys
 lab host root t1 rm /var/lib/kubexm/timers/kubexm-etcd-backup.json
+
+# The key that opens them is on no host, and age itself reads what the host has written.
+recipient=$(install identity)
+with_recipient() {
+  timers_yaml 'autoRenewCerts: true' \
+    ", backup: {schedule: \"*-*-* 02:00:00\", dir: /srv/backups/etcd, keep: 2, recipients: [$recipient]}" > "$TIMERS_YAML"
+  timers create -y
+}
+check "with a recipient" with_recipient
+check "a create has nothing to do (recipient)" timers_nothing_done
+check "an encrypted backup lands" done_with kubexm-etcd-backup "backed up to /srv/backups/etcd/etcd-lab-[0-9a-f]*-t1-[0-9TZ]*\.db\.age "
+sealed=$(backups | grep '\.age$')
+check "it takes the place of an older one that is not encrypted" old_goes
+in_clear() {
+  [ "$(lab host root t1 stat -c %a "$sealed")" = 600 ] && [ -z "$(lab host root t1 'ls -A /var/lib/kubexm/snapshots 2> /dev/null')" ]
+}
+check "nothing of it is left in clear" in_clear
+opened() {
+  lab host root t1 cat "$sealed" > "$WORK/etcd.db.age" || return 1
+  age -d -i "$WORK/$HOME_NAME/identity" -o "$WORK/etcd.db" "$WORK/etcd.db.age" || return 1
+  lab host root t1 'cat > /run/etcd.db' < "$WORK/etcd.db" && lab host root t1 etcdutl snapshot status /run/etcd.db || return 1
+  lab host root t1 rm /run/etcd.db && rm "$WORK/etcd.db"
+}
+check "the identity opens it, and etcd's own tool reads it" opened
+nobody_else() { age-keygen -o "$WORK/other" 2> /dev/null && exits 1 age -d -i "$WORK/other" -o "$WORK/etcd.db" "$WORK/etcd.db.age"; }
+check "another identity does not" nobody_else
 
 check "no certificate is due" done_with kubexm-certs "no certificate is due"
 timers_certs() { install certs check -f "$TIMERS_YAML" --accept-new-host-keys; }

@@ -1,9 +1,12 @@
-//! The beginning of an age file of others: lines up to the one with the authentication code (age-encryption.org/v1, "Header"). The crate reads
-//! a header without an end again from its beginning for each byte that comes.
+//! Files of age: for whom one is encrypted, and the beginning of one of others: lines up to the one with the authentication code
+//! (age-encryption.org/v1, "Header"). The crate reads a header without an end again from its beginning for each byte that comes.
 
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+use std::str::FromStr as _;
 
-use age::{DecryptError, Decryptor};
+use age::{DecryptError, Decryptor, Encryptor, x25519};
+
+use crate::OpError;
 
 /// In bytes: a line for a recipient has less than a hundred, and one of its body 65.
 const LONGEST_LINE: u64 = 1 << 10;
@@ -14,6 +17,17 @@ const LAST: &[u8] = b"---";
 
 /// The header, and what comes after it.
 pub type Whole<R> = Chain<Cursor<Vec<u8>>, BufReader<R>>;
+
+/// An encryptor for the owners of these public keys, each of whom can open what it writes.
+pub(crate) fn encryptor(recipients: &[String]) -> Result<Encryptor, OpError> {
+    let key = |text: &String| {
+        x25519::Recipient::from_str(text)
+            .map_err(|_| OpError::other("a public key to encrypt for is no key of age; this is a fault of the program"))
+    };
+    let keys = recipients.iter().map(key).collect::<Result<Vec<_>, _>>()?;
+    Encryptor::with_recipients(keys.iter().map(|key| key as &dyn age::Recipient))
+        .map_err(|error| OpError::other(format!("it cannot be encrypted: {error}")))
+}
 
 /// A decryptor of what is read.
 ///
@@ -40,9 +54,6 @@ pub fn decryptor<R: Read>(input: R) -> Result<Decryptor<Whole<R>>, DecryptError>
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use std::io::Write as _;
-    use std::str::FromStr as _;
-
-    use age::x25519;
 
     use super::*;
 
@@ -50,11 +61,9 @@ mod tests {
     fn a_file_for_three_hundred_is_read_to_its_end() {
         let own = x25519::Identity::generate();
         let others = (1..300).map(|_| x25519::Identity::generate().to_public());
-        let all: Vec<x25519::Recipient> =
-            others.chain([x25519::Recipient::from_str(&own.to_public().to_string()).unwrap()]).collect();
-        let encryptor = age::Encryptor::with_recipients(all.iter().map(|one| one as &dyn age::Recipient)).unwrap();
+        let all: Vec<String> = others.chain([own.to_public()]).map(|key| key.to_string()).collect();
         let (mut sealed, plain) = (Vec::new(), vec![7; 200_000]);
-        let mut writer = encryptor.wrap_output(&mut sealed).unwrap();
+        let mut writer = encryptor(&all).unwrap().wrap_output(&mut sealed).unwrap();
         writer.write_all(&plain).unwrap();
         writer.finish().unwrap();
         let mut found = Vec::new();

@@ -74,7 +74,8 @@ pub(crate) fn sweep(machine: &Machine) -> Result<(), OpError> {
         let path = entry.map_err(OpError::path("list", &folder))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let of_restore = name.starts_with("restore-") && name.ends_with(".db");
-        let unfinished = name.starts_with('.') && [".partial", ".new"].iter().any(|end| name.ends_with(end));
+        // etcdctl adds an end of its own while it writes.
+        let unfinished = name.starts_with('.') && [".partial", ".part", ".new"].iter().any(|end| name.ends_with(end));
         if name.ends_with(".scratch") && path.is_dir() {
             std::fs::remove_dir_all(&path).map_err(OpError::path("remove", &path))?;
         } else if name.ends_with(".backup.db") || of_restore || unfinished {
@@ -92,9 +93,7 @@ pub(crate) fn leave(machine: &Machine) -> Result<(), OpError> {
 }
 
 fn make(machine: &Machine, name: &str, recipient: &str, path: &str) -> Result<BackupAnswer, OpError> {
-    let recipient = age::x25519::Recipient::from_str(recipient).map_err(|_| {
-        OpError::other("the public key for the archive is no key of age; this is a fault of the program")
-    })?;
+    let encryptor = age_file::encryptor(&[recipient.to_owned()])?;
     let saved = snapshot_of(name);
     sweep(machine)?;
     dispatch::converge(&Op::from(saved.clone()), machine)?;
@@ -102,7 +101,7 @@ fn make(machine: &Machine, name: &str, recipient: &str, path: &str) -> Result<Ba
     let status = snapshot::status(machine, &database)?;
     try_restore(machine, name, &database, status)?;
     let size = machine.path(&database).metadata().map_err(OpError::path("look at", &database))?.len();
-    let archive = write(machine, &database, &recipient, &machine.path(path))?;
+    let archive = write(machine, &database, encryptor, &machine.path(path))?;
     let etcd = SnapshotFacts { revision: status.revision, keys: status.total_key, size };
     Ok(BackupAnswer::Made { archive, etcd })
 }
@@ -152,18 +151,11 @@ impl<W: Write> Write for Hashing<W> {
     }
 }
 
-fn write(
-    machine: &Machine,
-    database: &str,
-    recipient: &age::x25519::Recipient,
-    path: &Path,
-) -> Result<Archive, OpError> {
+fn write(machine: &Machine, database: &str, encryptor: age::Encryptor, path: &Path) -> Result<Archive, OpError> {
     let failed = OpError::path("write", path);
     let (folder, name) = crate::dirfd::DirFd::of(path)?;
     let access = fsio::Access::mode(0o600);
     let mut archive = None;
-    let encryptor = age::Encryptor::with_recipients(std::iter::once(recipient as &dyn age::Recipient))
-        .map_err(|error| OpError::other(format!("the archive cannot be encrypted: {error}")))?;
     fsio::place_in(&folder, name, access, |file| {
         let hashing = Hashing { into: BufWriter::new(file), hasher: Hasher::default(), size: 0 };
         let mut tar = tar::Builder::new(encryptor.wrap_output(hashing)?);

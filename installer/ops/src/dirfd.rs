@@ -101,6 +101,12 @@ impl DirFd {
         Ok(Temporary { folder: self, name, file: File::from(fd), kept: false })
     }
 
+    /// A new file with mode 0600 and a name that nothing has, for what must be found again after a kill.
+    pub(crate) fn create(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(0o600))?))
+    }
+
     /// Creates a symbolic link atomically, by rename.
     pub(crate) fn put_link(&self, target: &OsStr, name: &OsStr) -> Result<(), OpError> {
         let place = || self.path.join(name);

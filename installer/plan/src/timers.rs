@@ -74,7 +74,7 @@ pub struct CertsConfig {
     pub renew_before_s: i64,
 }
 
-/// Configuration of [`ETCD_BACKUP`].
+/// Configuration of [`ETCD_BACKUP`]. It has no secret: what opens the backups is on no host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupConfig {
@@ -85,6 +85,9 @@ pub struct BackupConfig {
     pub dir: String,
     /// How many of the host's own are kept.
     pub keep: u32,
+    /// Public keys of age for which each is encrypted; not encrypted without any, and for a host that an earlier program has configured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recipients: Vec<String>,
 }
 
 /// What a timer's last run did.

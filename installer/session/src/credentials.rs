@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kubexm_engine::link::ssh::{Password, Prompt};
-use kubexm_spec::cluster::SecretSource;
+use kubexm_spec::cluster::{DockerLogin, SecretSource};
 use zeroize::Zeroizing;
 
 use crate::home::Home;
@@ -22,6 +22,12 @@ pub trait Credentials: Send + Sync {
     /// # Errors
     /// A sentence for the operator that does not contain the secret.
     fn secret(&self, source: &SecretSource, home: &Home) -> Result<Zeroizing<String>, String>;
+
+    /// Reads the password of a login from a file of docker's or podman's, or from a helper that this names.
+    ///
+    /// # Errors
+    /// A sentence for the operator that shows nothing of the file.
+    fn docker_password(&self, login: &DockerLogin<'_>, home: &Home) -> Result<Zeroizing<String>, String>;
 
     /// The passphrase of an identity file ([`crate::Home::identity`]) that is encrypted.
     ///

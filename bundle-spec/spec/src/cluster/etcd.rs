@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::field::{Calendar, EtcdEndpoint, EtcdPrefix, FieldType, Folder, Number, Quantity, section};
+use super::field::{AgeRecipient, Calendar, EtcdEndpoint, EtcdPrefix, FieldType, Folder, Number, Quantity, section};
 use super::parse::take::none_of;
 use super::{MaterialFile, SecretSource, data_folder};
 use crate::keywords::keywords;
@@ -100,7 +100,7 @@ section! {
 section! {
     /// Backups on the members
     ///
-    /// `spec.etcd.backup`: each member saves and verifies a snapshot of etcd. They are not encrypted.
+    /// `spec.etcd.backup`: each member saves and verifies a snapshot of etcd.
     #[check(apart(dir))]
     pub struct Backup {
         /// When: a calendar expression of systemd (systemd.time(7))
@@ -112,6 +112,10 @@ section! {
         /// How many are kept
         #[yaml("keep" as Number<1, 10_000>, default = 6)]
         pub keep: u32,
+        /// Public keys of age (age1…) for which each is encrypted; not encrypted when left out
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[yaml("recipients" as Vec<AgeRecipient>)]
+        pub recipients: Vec<String>,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::SecretSource;
@@ -113,7 +114,24 @@ section! {
         pub username: String,
         /// Where the password comes from
         #[yaml("passwordFrom", required)]
-        pub password: SecretSource,
+        pub password: RegistryPassword,
+    }
+}
+
+/// Where the password of a registry is read from when it is needed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RegistryPassword {
+    /// `{dockerConfig: PATH}`: docker's `config.json` or podman's `auth.json` on the controller, with the helpers that it names.
+    DockerConfig(PathBuf),
+    /// Where any secret may be.
+    #[serde(untagged)]
+    Secret(SecretSource),
+}
+
+impl From<SecretSource> for RegistryPassword {
+    fn from(source: SecretSource) -> Self {
+        Self::Secret(source)
     }
 }
 

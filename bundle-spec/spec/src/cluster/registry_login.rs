@@ -1,8 +1,10 @@
 //! Which entries of `spec.registry.auths` a cluster uses, and for which registry.
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use super::{Cluster, RegistryAuth, RegistryKind, SecretSource};
+use super::secret::SecretFrom;
+use super::{Cluster, RegistryAuth, RegistryKind, RegistryPassword};
 use crate::names;
 
 /// The user's own registry, which is used as it is.
@@ -40,10 +42,31 @@ pub struct RegistryLogin<'a> {
     /// User name; has no colon.
     pub username: &'a str,
     /// Where its password comes from.
-    pub password: &'a SecretSource,
+    pub password: &'a RegistryPassword,
 }
 
-impl RegistryLogin<'_> {
+/// A login in a file of docker's or podman's, of which the password is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DockerLogin<'a> {
+    /// The file on the controller, as cluster.yaml writes it.
+    pub path: &'a Path,
+    /// The key of `spec.registry.auths`.
+    pub registry: &'a str,
+    /// Whose password it must be.
+    pub username: &'a str,
+}
+
+impl<'a> RegistryLogin<'a> {
+    /// What its password is read from.
+    pub fn source(&self) -> SecretFrom<'a> {
+        match self.password {
+            RegistryPassword::Secret(source) => SecretFrom::Source(Cow::Borrowed(source)),
+            RegistryPassword::DockerConfig(path) => {
+                SecretFrom::Docker(DockerLogin { path, registry: self.registry, username: self.username })
+            }
+        }
+    }
+
     /// The field of the password's source: by this name a plan asks for it.
     pub fn field(&self) -> String {
         format!("spec.registry.auths.{}.passwordFrom", self.registry)
@@ -92,11 +115,11 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::Registry;
+    use crate::cluster::{Registry, SecretSource};
 
     fn cluster(kind: RegistryKind, keys: &[&str]) -> Cluster {
         let auth = |key: &&str| {
-            let password = SecretSource::Env("SECRET".to_owned());
+            let password = SecretSource::Env("SECRET".to_owned()).into();
             ((*key).to_owned(), RegistryAuth { username: (*key).to_owned(), password })
         };
         let mut registry = Registry { auths: keys.iter().map(auth).collect(), ..Registry::of(kind) };

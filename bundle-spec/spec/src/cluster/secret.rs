@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{AddonSecret, Cluster, RegistryKind, RegistryLogin, SecretSource};
+use super::{AddonSecret, Cluster, DockerLogin, RegistryKind, RegistryLogin, SecretSource};
 use crate::yaml;
 
 /// The field of the webhook's kubeconfig.
@@ -50,41 +50,51 @@ pub struct SecretOf<'a> {
     /// What it is for.
     pub usage: SecretUse,
     /// Its source.
-    pub source: Cow<'a, SecretSource>,
+    pub source: SecretFrom<'a>,
+}
+
+/// What a secret is read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretFrom<'a> {
+    /// A variable or a file that holds it.
+    Source(Cow<'a, SecretSource>),
+    /// A file of docker's or podman's.
+    Docker(DockerLogin<'a>),
 }
 
 impl Cluster {
     /// Every secret that hosts are given; those for connecting to hosts are the hosts' own.
     pub fn secrets<'a>(&'a self) -> Vec<SecretOf<'a>> {
+        let of = |source: &'a SecretSource| SecretFrom::Source(Cow::Borrowed(source));
         let webhook = self.kubernetes.as_ref().and_then(|kubernetes| kubernetes.audit.as_ref()?.webhook.as_ref());
         let webhook = webhook.map(|webhook| SecretOf {
             field: AUDIT_WEBHOOK.to_owned(),
             usage: SecretUse::AuditWebhook,
-            source: Cow::Borrowed(&webhook.kubeconfig),
+            source: of(&webhook.kubeconfig),
         });
         let ca_key = self.kubernetes.as_ref().and_then(|kubernetes| kubernetes.ca.as_ref()).map(|ca| SecretOf {
             field: CLUSTER_CA_KEY.to_owned(),
             usage: SecretUse::ClusterCaKey,
-            source: Cow::Borrowed(&ca.key),
+            source: of(&ca.key),
         });
         let login = |login: Option<RegistryLogin<'a>>, usage| {
-            login.map(|login| SecretOf { field: login.field(), usage, source: Cow::Borrowed(login.password) })
+            login.map(|login| SecretOf { field: login.field(), usage, source: login.source() })
         };
         let depot = login(self.depot_login(), SecretUse::DepotLogin);
         let external = login(self.external_login(), SecretUse::ExternalLogin);
         let ca = self.external_registry().and_then(|registry| registry.ca_file).map(|path| SecretOf {
             field: EXTERNAL_CA.to_owned(),
             usage: SecretUse::ExternalCa,
-            source: Cow::Owned(SecretSource::File(path.to_owned())),
+            source: SecretFrom::Source(Cow::Owned(SecretSource::File(path.to_owned()))),
         });
         let etcd = self.etcd.external.as_ref().and_then(|external| external.key.as_ref()).map(|source| SecretOf {
             field: EXTERNAL_ETCD_KEY.to_owned(),
             usage: SecretUse::EtcdKey,
-            source: Cow::Borrowed(source),
+            source: of(source),
         });
         let harbor = self.registry.harbor.as_ref().filter(|_| self.registry.kind == RegistryKind::Harbor);
         let of_harbor = |field: &str, usage, source: Option<&'a SecretSource>| {
-            source.map(|source| SecretOf { field: field.to_owned(), usage, source: Cow::Borrowed(source) })
+            source.map(|source| SecretOf { field: field.to_owned(), usage, source: of(source) })
         };
         let admin = harbor.and_then(|harbor| harbor.admin_password.as_ref());
         let admin = of_harbor(HARBOR_ADMIN, SecretUse::HarborAdmin, admin);
@@ -96,7 +106,7 @@ impl Cluster {
             addon.secrets.iter().flat_map(of_secret).map(|(secret, key, source)| SecretOf {
                 field: secret.field(&addon.name, key),
                 usage: SecretUse::AddonSecret,
-                source: Cow::Borrowed(source),
+                source: of(source),
             })
         });
         let others = [webhook, ca_key, etcd, depot, external, ca, admin, database];

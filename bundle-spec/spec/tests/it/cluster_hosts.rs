@@ -43,6 +43,21 @@ fn a_secret_in_the_file_is_refused_also_where_its_source_should_stand_and_never_
 }
 
 #[test]
+fn a_file_of_dockers_is_no_source_of_a_hosts_password_and_is_refused_by_name() {
+    for host in [
+        "passwordFrom: {dockerConfig: ~/.docker/config.json}",
+        "passwordFrom: {env: A, dockerConfig: b}",
+        "sudoPasswordFrom: {dockerConfig: b}",
+        "via: [{address: b, passwordFrom: {dockerConfig: b}}]",
+    ] {
+        let problems = read(host).unwrap_err();
+        assert_eq!(problems.0.len(), 1, "{problems}");
+        assert!(problems.0[0].path.ends_with("asswordFrom.dockerConfig"), "{problems}");
+        assert!(problems.to_string().contains("only spec.registry.auths takes dockerConfig"), "{problems}");
+    }
+}
+
+#[test]
 fn jumps_are_read_in_their_order_in_the_long_and_the_short_form() {
     let via = "via: [\"ops@bastion.example.com:2222\", {address: 10.0.0.2, user: jump, privateKeyPath: /k, \
                passwordFrom: {env: P}, agent: true}, inner]";

@@ -2,7 +2,8 @@
 
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{
-    AddonSource, EtcdKind, ExtraFile, InternalKind, LoadBalancerMode, NetworkPlugin, ProblemKind, parse,
+    AddonSource, EtcdKind, ExtraFile, InternalKind, LoadBalancerMode, NetworkPlugin, ProblemKind, RegistryPassword,
+    SecretSource, parse,
 };
 
 use crate::cluster_rules::{cluster, file, refused};
@@ -158,12 +159,36 @@ fn each_type_of_a_part_is_read_with_what_it_needs() {
 fn a_secret_key_given_for_a_recipient_is_refused_and_not_shown() {
     let with = |recipient: &str| file(&format!("  operators: [{{name: alice, recipient: {recipient}}}]\n"));
     let secret = "AGE-SECRET-KEY-1J59TJ7NCP8QKV02YQXEXASFA54P3YC5K94MA674LWPWUHFEYQLJQRVVM63";
+    let backup = |recipient: &str| file(&format!("  etcd: {{backup: {{recipients: [{recipient}]}}}}\n"));
     for (recipient, said) in [(secret, "secret key"), ("ssh-ed25519", "no recipient"), ("age1abc", "no recipient")] {
-        let problems = parse(&with(recipient)).unwrap_err().to_string();
-        assert!(problems.contains(said) && !problems.contains("1J59TJ7"), "{problems}");
+        for spec in [with(recipient), backup(recipient)] {
+            let problems = parse(&spec).unwrap_err().to_string();
+            assert!(problems.contains(said) && !problems.contains("1J59TJ7"), "{problems}");
+        }
     }
     let twice = with("a").replace("recipient: a}", "recipient: a}, {name: alice, recipient: b}");
     assert!(parse(&twice).unwrap_err().to_string().contains("given twice"), "{twice}");
+}
+
+#[test]
+fn the_password_of_a_registry_has_one_source_of_three() {
+    let spec = |source: &str| {
+        format!("  registry: {{auths: {{registry.c.kubexm.internal: {{username: a, passwordFrom: {source}}}}}}}\n")
+    };
+    let login = |source: &str| cluster(&spec(source)).registry.auths.into_values().next().unwrap().password;
+    assert_eq!(login("{env: A}"), SecretSource::Env("A".into()).into());
+    assert_eq!(login("{file: ~/a}"), SecretSource::File("~/a".into()).into());
+    assert_eq!(login("{dockerConfig: ~/a.json}"), RegistryPassword::DockerConfig("~/a.json".into()));
+    for source in ["{dockerConfig: a, file: b}", "{dockerConfig: a, env: B}", "{env: A, file: b}", "{}"] {
+        let problems = refused(&spec(source)).to_string();
+        assert!(
+            problems.contains("a secret has one source") && problems.contains("or {dockerConfig: PATH}"),
+            "{problems}"
+        );
+    }
+    let inline = refused(&spec("hunter2"));
+    assert_eq!(inline.exit_code(), ExitCode::InlineSecret);
+    assert!(!inline.to_string().contains("hunter2"), "{inline}");
 }
 
 /// The first mistake that everybody makes with such a field.

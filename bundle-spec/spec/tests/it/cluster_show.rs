@@ -65,7 +65,7 @@ fn a_file_that_is_all_wrong_is_refused_by_the_schema_at_each_place_that_it_can_s
 #[test]
 fn the_schema_refuses_what_is_wrong_by_its_form_as_the_reader_does() {
     let base = || shown(sample()).document;
-    let wrong: [(&str, Value); 20] = [
+    let wrong: [(&str, Value); 22] = [
         ("/spec/kubernets", json!({})),
         ("/spec/kubernetes/versoin", json!("v1.34.4")),
         ("/spec/kubernetes/version", json!("latest")),
@@ -77,6 +77,8 @@ fn the_schema_refuses_what_is_wrong_by_its_form_as_the_reader_does() {
         ("/spec/hosts/0/port", json!(70000)),
         ("/spec/hosts/0/password", json!("hunter2")),
         ("/spec/hosts/0/passwordFrom", json!({"env": "A", "file": "b"})),
+        ("/spec/hosts/0/passwordFrom", json!({"dockerConfig": "a"})),
+        ("/spec/etcd/backup", json!({"recipients": ["age1abc"]})),
         ("/spec/etcd/type", json!("stacked")),
         ("/spec/network/plugin", json!("calicoo")),
         ("/spec/network/podCidr", json!("10.233.0.0")),

@@ -85,6 +85,13 @@ struct Entry {
     _identity_token: Option<String>,
 }
 
+impl Form {
+    /// Names of programs, without `docker-credential-`.
+    fn helpers(&self) -> impl Iterator<Item = &String> {
+        self.cred_helpers.iter().flat_map(BTreeMap::values).chain(&self.creds_store)
+    }
+}
+
 impl Credentials {
     /// Every registry is asked without a name.
     pub fn anonymous() -> Self {
@@ -114,6 +121,28 @@ impl Credentials {
     pub fn with_password(self, registry: &str, user: &str, password: Zeroizing<String>) -> Self {
         let given = Given { registry: registry.to_owned(), user: user.to_owned(), password };
         Self { given: Some(Arc::new(given)), ..self }
+    }
+
+    /// The password that the files have for a user of a registry. May run a credential helper: call it from a blocking task.
+    ///
+    /// # Errors
+    /// A file cannot be used, or has no password of this user. What is in it is not shown, and a helper only by its name.
+    pub fn password(&self, registry: &str, user: &str) -> Result<Zeroizing<String>, TransportError> {
+        let auth = self.of(registry, registry)?;
+        let path = self.places.first().map(|place| place.path.clone()).unwrap_or_default();
+        let wrong = |problem: String| Err(TransportError::Credentials { path, problem, whole: false });
+        match auth {
+            Auth::Basic(found, password) if found == user => Ok(Zeroizing::new(password)),
+            Auth::Basic(..) => wrong(format!(
+                "its login for {registry} is of another user than {user}: log in as {user} (`docker login {registry}`), or name the other user"
+            )),
+            Auth::IdentityToken(_) => wrong(format!(
+                "it has an identity token for {registry}, which is no password: log in with a password or an access token of {user}"
+            )),
+            Auth::Anonymous => {
+                wrong(format!("it has no login for {registry}: log in as {user} (`docker login {registry}`)"))
+            }
+        }
     }
 
     /// What part of a registry the credentials of a repository are about: a namespace that a file names, or all of it.
@@ -177,7 +206,10 @@ fn read(place: &Place) -> Result<Option<(Vec<u8>, Form)>, TransportError> {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !place.named => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(wrong("it is not there; name the file that `docker login` or `podman login` wrote (--auth-file, REGISTRY_AUTH_FILE)".to_owned()));
+            return Err(wrong("it is not there; name the file that `docker login` or `podman login` wrote (--auth-file, REGISTRY_AUTH_FILE, or dockerConfig in cluster.yaml)".to_owned()));
+        }
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory && place.named => {
+            return Err(wrong("it is a folder: name the file in it (config.json, auth.json)".to_owned()));
         }
         // What docker makes of a mount from a file that is not there.
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
@@ -194,7 +226,11 @@ fn read(place: &Place) -> Result<Option<(Vec<u8>, Form)>, TransportError> {
     if bytes.trim_ascii().is_empty() {
         return Ok(None);
     }
-    match serde_json::from_slice(&bytes) {
+    match serde_json::from_slice::<Form>(&bytes) {
+        // It would be run from elsewhere than where PATH leads.
+        Ok(form) if form.helpers().any(|name| name.contains('/')) => {
+            Err(wrong("a credential helper in it has a path for a name; take it out".to_owned()))
+        }
         Ok(form) => Ok(Some((bytes, form))),
         // Not the error's own words: they may repeat what is there.
         Err(error) => {
@@ -299,6 +335,40 @@ mod tests {
         ] {
             assert_eq!(name(&credentials, registry, repository), expected, "{registry}/{repository}");
         }
+    }
+
+    #[test]
+    fn a_password_is_given_for_its_registry_and_its_user_alone_and_a_refusal_shows_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.json");
+        let text = serde_json::json!({
+            "auths": {
+                "r.test:5000": {"auth": auth("robot")}, "https://old.test/v1/": {"auth": auth("robot")},
+                "r.test/team": {"auth": auth("other")}, "token.test": {"identitytoken": "sesame-token"},
+            },
+            "credHelpers": {"helper.test": "kubexm-not-there"},
+        });
+        fs::write(&path, text.to_string()).unwrap();
+        let credentials = Credentials::file(&path);
+        for registry in ["r.test:5000", "old.test"] {
+            assert_eq!(credentials.password(registry, "robot").unwrap().as_str(), "secret");
+        }
+        for (registry, user, said) in [
+            ("r.test:5000", "alice", "is of another user than alice"),
+            ("r.test", "robot", "no login for r.test"),
+            ("token.test", "robot", "an identity token"),
+            ("helper.test", "robot", "docker-credential-kubexm-not-there of helper.test"),
+        ] {
+            let error = credentials.password(registry, user).unwrap_err();
+            let text = format!("{error} {error:?}");
+            assert!(text.contains(said) && text.contains("config.json"), "{text}");
+            assert!(!text.contains("sesame") && !text.contains("robot:") && !text.contains("secret"), "{text}");
+        }
+        fs::write(&path, r#"{"credsStore": "x/../../tmp/evil"}"#).unwrap();
+        let error = Credentials::file(&path).password("r.test", "robot").unwrap_err().to_string();
+        assert!(error.contains("a path for a name") && !error.contains("evil"), "{error}");
+        let folder = Credentials::file(dir.path()).password("r.test", "robot").unwrap_err().to_string();
+        assert!(folder.contains("it is a folder: name the file in it"), "{folder}");
     }
 
     #[test]

@@ -31,36 +31,64 @@ fn candidate(registry: &str) -> [ImageCandidate; 1] {
     [ImageCandidate { plain_http: true, ..ImageCandidate::new(registry, "team/app") }]
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_credential_helper_opens_its_registry_and_is_asked_once() {
-    let maker = Maker::new();
-    let server = Server::start(guarded(&maker)).await;
+/// A folder with a helper of `builder:sesame`, which writes down what it was asked in `asked`, and with a config.json that names it for
+/// a registry.
+fn with_helper(registry: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let helper = dir.path().join("docker-credential-kubexm-test");
-    let log = dir.path().join("asked");
     let script = format!(
         "#!/bin/sh\nread -r server\necho \"$1 $server\" >> {}\necho '{{\"Username\": \"builder\", \"Secret\": \"sesame\"}}'\n",
-        log.display()
+        dir.path().join("asked").display()
     );
     std::fs::write(&helper, script).unwrap();
     std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
-    let config = serde_json::json!({"credHelpers": {server.address(): "kubexm-test"}});
+    let config = serde_json::json!({"credHelpers": {registry: "kubexm-test"}});
     std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
-    let test = std::env::current_exe().unwrap();
-    // The program under test runs in a process of its own, so that `PATH` is its own.
-    let output = tokio::process::Command::new(test)
-        .args(["--exact", "registry_files::a_child_that_asks_a_registry", "--nocapture"])
+    dir
+}
+
+/// Runs a test of this file in a process of its own, so that `PATH` is its own; returns what the helper was asked.
+async fn child(test: &str, dir: &tempfile::TempDir, registry: &str) -> String {
+    let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
+    let output = tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("registry_files::{test}"), "--nocapture"])
         .env("PATH", path)
-        .env("KUBEXM_TRANSPORT_TEST_REGISTRY", format!("{} {}", dir.path().display(), server.address()))
+        .env("KUBEXM_TRANSPORT_TEST_REGISTRY", format!("{} {registry}", dir.path().display()))
         .output()
         .await
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(std::fs::read_to_string(log).unwrap(), format!("get {}\n", server.address()));
+    std::fs::read_to_string(dir.path().join("asked")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_helper_opens_its_registry_and_is_asked_once() {
+    let maker = Maker::new();
+    let server = Server::start(guarded(&maker)).await;
+    let dir = with_helper(server.address());
+    let asked = child("a_child_that_asks_a_registry", &dir, server.address()).await;
+    assert_eq!(asked, format!("get {}\n", server.address()));
+}
+
+#[tokio::test]
+async fn a_credential_helper_gives_the_password_of_its_user_alone() {
+    let dir = with_helper("r.test:5000");
+    let asked = child("a_child_that_asks_for_a_password", &dir, "r.test:5000").await;
+    assert_eq!(asked, "get r.test:5000\n".repeat(2));
 }
 
 /// Run by the test above; without its variable there is nothing to do.
+#[test]
+fn a_child_that_asks_for_a_password() {
+    let Ok(arguments) = std::env::var("KUBEXM_TRANSPORT_TEST_REGISTRY") else { return };
+    let (dir, registry) = arguments.split_once(' ').unwrap();
+    let credentials = Credentials::file(format!("{dir}/config.json"));
+    assert_eq!(credentials.password(registry, "builder").unwrap().as_str(), "sesame");
+    let error = credentials.password(registry, "robot").unwrap_err().to_string();
+    assert!(error.contains("another user than robot") && !error.contains("sesame"), "{error}");
+}
+
+/// Run by a test above; without its variable there is nothing to do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_asks_a_registry() {
     let Ok(arguments) = std::env::var("KUBEXM_TRANSPORT_TEST_REGISTRY") else { return };

@@ -154,7 +154,10 @@ fn secret(text: &str) -> Result<SecretSource, String> {
         Some(("env", name)) if !name.is_empty() => Ok(SecretSource::Env(name.to_owned())),
         Some(("file", path)) if !path.is_empty() => Ok(SecretSource::File(path.into())),
         // Not repeated: somebody may have typed the password itself.
-        _ => Err("wanted is file:PATH or env:NAME, never the password itself".to_owned()),
+        _ => Err(
+            "wanted is file:PATH or env:NAME, never the password itself; a file of docker's or podman's is --auth-file"
+                .to_owned(),
+        ),
     }
 }
 

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use dialoguer::console::Term;
 use kubexm_engine::link::ssh::{Answered, Nobody, Password, Prompt, Question};
 use kubexm_session::{Credentials, Home};
-use kubexm_spec::cluster::SecretSource;
-use kubexm_spec::printable;
+use kubexm_spec::cluster::{DockerLogin, SecretSource};
+use kubexm_spec::{error_chain, printable};
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
@@ -27,6 +27,11 @@ impl Credentials for Secrets {
 
     fn secret(&self, source: &SecretSource, home: &Home) -> Result<Zeroizing<String>, String> {
         text(source, home).map(|(_, text)| text)
+    }
+
+    fn docker_password(&self, login: &DockerLogin<'_>, home: &Home) -> Result<Zeroizing<String>, String> {
+        let file = kubexm_seed::Credentials::file(home.expand(login.path));
+        file.password(login.registry, login.username).map_err(|error| error_chain(&error))
     }
 
     fn passphrase(&self, path: &Path) -> Result<Zeroizing<String>, String> {
@@ -137,6 +142,32 @@ impl Prompt for Terminal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_login_of_docker_is_read_for_its_user_and_a_refusal_shows_nothing_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), Some(folder.path().to_owned()), None);
+        // robot:hunter2, in base64.
+        let text =
+            r#"{"auths": {"r.test:8443": {"auth": "cm9ib3Q6aHVudGVyMg=="}, "t.test": {"identitytoken": "hunter2"}}}"#;
+        std::fs::write(folder.path().join("config.json"), text).unwrap();
+        let read = |path: &str, registry: &str, username: &str| {
+            Secrets.docker_password(&DockerLogin { path: Path::new(path), registry, username }, &home)
+        };
+        assert_eq!(read("~/config.json", "r.test:8443", "robot").unwrap().as_str(), "hunter2");
+        std::fs::write(folder.path().join("broken.json"), "{\"auths\": {\"r.test\": hunter2").unwrap();
+        for (path, registry, username, said) in [
+            ("~/config.json", "r.test:8443", "alice", "of another user than alice"),
+            ("~/config.json", "r.test", "robot", "no login for r.test"),
+            ("~/config.json", "t.test", "robot", "identity token"),
+            ("~/none.json", "r.test", "robot", "is not there"),
+            ("~/broken.json", "r.test", "robot", "is not JSON"),
+            ("~", "r.test", "robot", "it is a folder"),
+        ] {
+            let error = read(path, registry, username).unwrap_err();
+            assert!(error.contains(said) && !error.contains("hunter2") && !error.contains("cm9ib3"), "{error}");
+        }
+    }
 
     #[test]
     fn a_file_with_more_than_a_password_is_refused_without_a_word_of_it() {

@@ -57,31 +57,44 @@ pub(crate) fn await_member(machine: &Machine, patience: Duration) -> Result<(), 
 /// Saves a snapshot as `NAME.db` in a folder that is there: under another name, until it is verified. `spare`: the bytes that are free
 /// afterwards.
 pub(crate) fn save(machine: &Machine, folder: &str, name: &str, spare: u64) -> Result<(), OpError> {
+    let partial = take(machine, folder, name, spare)?;
+    fsio::rename(&machine.path(partial), &machine.path(format!("{folder}/{name}.db")))
+}
+
+/// Takes a verified snapshot, root's alone, in a folder that is there, and returns its path: a hidden name, which is no snapshot to
+/// anybody. The caller renames it or calls [`discard`].
+pub(crate) fn take(machine: &Machine, folder: &str, name: &str, spare: u64) -> Result<String, OpError> {
     let Source { endpoint, files } = source(machine)?;
-    refuse_full(machine, folder, spare)?;
-    let (path, partial) = (format!("{folder}/{name}.db"), format!("{folder}/.{name}.partial"));
-    fsio::remove(&machine.path(&partial))?;
+    let database = format!("{}/{DATABASE}", own_etcd::data_dir(machine)?);
+    refuse_full(machine, folder, machine.path(database).metadata().map_or(0, |found| found.len()), spare)?;
+    let partial = format!("{folder}/.{name}.partial");
+    discard(machine, &partial)?;
     let real = machine.path(&partial).display().to_string();
     let [ca, certificate, key] = files.map(|path| machine.path(path).display().to_string());
     let save = Program::new("etcdctl")
         .args(["--endpoints", &endpoint, "--cacert", &ca, "--cert", &certificate, "--key", &key])
         .args(["snapshot", "save", &real])
         .within(LIMIT_S);
-    let saved = machine.run(&save).and_then(|_| verified(machine, &partial));
+    let saved = machine.run(&save).and_then(|_| verified(machine, &partial)).and_then(|()| {
+        // It has every Secret of the cluster, whatever the umask of etcdctl was.
+        let private = std::fs::Permissions::from_mode(0o600);
+        let partial = machine.path(&partial);
+        std::fs::set_permissions(&partial, private).map_err(OpError::path("set the mode of", &partial))
+    });
     match saved {
-        Ok(()) => {
-            // It has every Secret of the cluster, whatever the umask of etcdctl was.
-            let private = std::fs::Permissions::from_mode(0o600);
-            let partial = machine.path(&partial);
-            std::fs::set_permissions(&partial, private).map_err(OpError::path("set the mode of", &partial))?;
-            fsio::rename(&partial, &machine.path(&path))
-        }
+        Ok(()) => Ok(partial),
         Err(error) => {
             // What is not a snapshot is not kept.
-            fsio::remove(&machine.path(&partial))?;
+            discard(machine, &partial)?;
             Err(error)
         }
     }
+}
+
+/// Removes a snapshot that was taken, or a part of one: etcdctl that was ended leaves its own name with `.part`.
+pub(crate) fn discard(machine: &Machine, partial: &str) -> Result<(), OpError> {
+    let whole = fsio::remove(&machine.path(partial));
+    fsio::remove(&machine.path(format!("{partial}.part"))).and(whole)
 }
 
 /// The member that is asked, and the files of its client.
@@ -113,9 +126,8 @@ fn source(machine: &Machine) -> Result<Source, OpError> {
     )))
 }
 
-fn refuse_full(machine: &Machine, folder: &str, spare: u64) -> Result<(), OpError> {
-    let database = format!("{}/{DATABASE}", own_etcd::data_dir(machine)?);
-    let size = machine.path(database).metadata().map_or(0, |found| found.len());
+/// Fails if a snapshot of this size, in bytes, does not fit into a folder with the room that is to stay free.
+pub(crate) fn refuse_full(machine: &Machine, folder: &str, size: u64, spare: u64) -> Result<(), OpError> {
     let (needed, space) = (size.saturating_add(spare), machine.system().space(folder)?);
     if space.free >= needed {
         return Ok(());

@@ -1,7 +1,9 @@
 //! What the services of a node's timers do ([`kubexm_plan::timers`]): the work of a controller's run, by the host itself. The caller holds
 //! the host's lock.
 
+mod backup_folder;
 mod certs;
+mod encrypted_backup;
 mod etcd_backup;
 mod lease;
 mod record;

@@ -8,6 +8,7 @@ mod cluster_facts;
 mod common;
 mod drain;
 mod drift;
+mod encrypted_backup;
 mod etcd;
 mod etcd_snapshot;
 mod evidence;

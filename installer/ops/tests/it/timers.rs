@@ -19,10 +19,10 @@ use crate::common::Host;
 /// In the last quarter of certificates of the year 2026.
 const LATE: i64 = 1_792_022_400;
 /// Before it.
-const EARLY: i64 = 1_789_430_400;
+pub(crate) const EARLY: i64 = 1_789_430_400;
 /// After their end.
 const AFTER: i64 = 1_801_440_000;
-const DIR: &str = "/mnt/backup/etcd";
+pub(crate) const DIR: &str = "/mnt/backup/etcd";
 
 fn control_plane() -> Host {
     let host = Host::fresh();
@@ -34,17 +34,21 @@ fn control_plane() -> Host {
 }
 
 fn backing_up(keep: u32) -> Host {
+    backing_up_for(keep, Vec::new())
+}
+
+pub(crate) fn backing_up_for(keep: u32, recipients: Vec<String>) -> Host {
     let host = control_plane();
-    let config = BackupConfig { name: "demo-0a1b2c3d-node1".to_owned(), dir: DIR.to_owned(), keep };
+    let config = BackupConfig { name: "demo-0a1b2c3d-node1".to_owned(), dir: DIR.to_owned(), keep, recipients };
     host.put(&ETCD_BACKUP.config(), serde_json::to_string(&config).expect("JSON"));
     host
 }
 
-fn back_up(host: &Host, now: i64) -> TimerRun {
+pub(crate) fn back_up(host: &Host, now: i64) -> TimerRun {
     timers::run(&host.machine, ETCD_BACKUP, now).unwrap_or_else(|error| panic!("{}", error.full()))
 }
 
-fn files(host: &Host, dir: &str) -> Vec<String> {
+pub(crate) fn files(host: &Host, dir: &str) -> Vec<String> {
     let entries = std::fs::read_dir(host.machine.path(dir)).expect("a folder");
     let mut names: Vec<String> =
         entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
@@ -52,7 +56,7 @@ fn files(host: &Host, dir: &str) -> Vec<String> {
     names
 }
 
-fn mode(host: &Host, path: &str) -> u32 {
+pub(crate) fn mode(host: &Host, path: &str) -> u32 {
     host.machine.path(path).metadata().expect("a file").permissions().mode() & 0o777
 }
 

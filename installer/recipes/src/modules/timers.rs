@@ -89,7 +89,8 @@ fn files(draft: &mut Draft<'_>, node: &PlannedHost<'_>, timer: HostTimer) -> Res
     let (text, description, schedule, delay) = match (timer, &cluster.etcd.backup) {
         (ETCD_BACKUP, Some(backup)) => {
             let name = backup_name(draft.cx, node);
-            let config = BackupConfig { name, dir: backup.dir.clone(), keep: backup.keep };
+            let (dir, recipients) = (backup.dir.clone(), backup.recipients.clone());
+            let config = BackupConfig { name, dir, keep: backup.keep, recipients };
             (json(&config)?, "a backup of etcd on this host", backup.schedule.as_str(), BACKUP_DELAY)
         }
         _ => {

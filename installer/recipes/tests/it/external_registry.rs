@@ -20,7 +20,7 @@ fn cluster(change: impl FnOnce(&mut Registry)) -> Cluster {
         ca_file: Some(PathBuf::from("/root/ca.crt")),
         ..Registry::of(RegistryKind::External)
     };
-    let password = SecretSource::Env("REGISTRY_PASSWORD".to_owned());
+    let password = SecretSource::Env("REGISTRY_PASSWORD".to_owned()).into();
     registry.auths = BTreeMap::from([(ADDRESS.to_owned(), RegistryAuth { username: "robot$a".to_owned(), password })]);
     change(&mut registry);
     Cluster { registry, ..sample::fleet(1, 1) }

@@ -13,7 +13,7 @@ use kubexm_spec::cluster::{Cluster, Registry, RegistryAuth, RegistryKind, Runtim
 const NAME: &str = "registry.demo.kubexm.internal";
 
 fn cluster(kind: RegistryKind) -> Cluster {
-    let password = SecretSource::Env("REGISTRY_PASSWORD".to_owned());
+    let password = SecretSource::Env("REGISTRY_PASSWORD".to_owned()).into();
     let auths = BTreeMap::from([(NAME.to_owned(), RegistryAuth { username: "puller".to_owned(), password })]);
     Cluster { registry: Registry { auths, ..Registry::of(kind) }, ..sample::fleet(1, 1) }
 }

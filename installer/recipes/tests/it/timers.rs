@@ -117,6 +117,15 @@ fn a_timer_goes_with_its_field_and_the_other_stays() {
 }
 
 #[test]
+fn recipients_stand_in_the_file_of_the_backup_which_has_no_key_that_opens_one() {
+    let mut cluster = with_both(sample::cluster());
+    cluster.etcd.backup.as_mut().unwrap().recipients = vec![sample::RECIPIENT.to_owned()];
+    let plan = checked(&Site::of(cluster));
+    let config: BackupConfig = serde_json::from_str(text(&plan, &ETCD_BACKUP.config())).unwrap();
+    assert_eq!(config.recipients, [sample::RECIPIENT]);
+}
+
+#[test]
 fn a_cluster_that_asks_for_none_has_no_step_of_them() {
     let plan = checked(&Site::of(sample::fleet(2, 1)));
     assert!(plan.steps.iter().all(|step| !step.id.0.contains("/timers.")));

@@ -7,7 +7,7 @@ use kubexm_engine::link::LinkError;
 use kubexm_engine::link::ssh::{Hop, KeySource, Login, SshTarget};
 use kubexm_plan::facts::DataFolders;
 use kubexm_spec::Cluster;
-use kubexm_spec::cluster::{Host, SecretSource};
+use kubexm_spec::cluster::{DockerLogin, Host, SecretFrom, SecretSource};
 
 use crate::credentials::Credentials;
 use crate::escaped::escaped;
@@ -159,6 +159,19 @@ pub fn describe_source(source: &SecretSource) -> String {
     match source {
         SecretSource::Env(name) => format!("the environment variable {}", escaped(name)),
         SecretSource::File(path) => format!("the file {}", shown(path)),
+    }
+}
+
+/// The same of a secret that hosts are given.
+pub fn describe_from(source: &SecretFrom<'_>) -> String {
+    match source {
+        SecretFrom::Source(source) => describe_source(source),
+        SecretFrom::Docker(DockerLogin { path, registry, username }) => format!(
+            "the login of {} for {} in the docker configuration {}, by the credential helper if that names one",
+            escaped(username),
+            escaped(registry),
+            shown(path)
+        ),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kubexm_spec::Cluster;
 use kubexm_spec::cluster::{Operator, SecretUse};
 
-use super::approach::{Approach, Use, describe_source};
+use super::approach::{Approach, Use, describe_from};
 use crate::escaped::escaped;
 
 /// Every host, then every secret with all its recipients: one line for each secret, so that it is not overlooked among
@@ -46,6 +46,14 @@ pub fn wanted(
         );
         let operator = |one: &Operator| format!("  {} ({})", escaped(&one.name), escaped(&one.recipient));
         lines.extend(cluster.operators.iter().map(operator));
+    }
+    let recipients = cluster.etcd.backup.as_ref().map_or(&[][..], |backup| &backup.recipients);
+    if !recipients.is_empty() {
+        lines.push(
+            "to encrypt the backups that members of etcd make for these keys, whose owners can then open them:"
+                .to_owned(),
+        );
+        lines.extend(recipients.iter().map(|recipient| format!("  {}", escaped(recipient))));
     }
     if accepts_new_keys {
         lines.push("any host keys they present would be accepted and recorded (--accept-new-host-keys)".to_owned());
@@ -159,10 +167,7 @@ fn of_hosts(cluster: &Cluster) -> (Vec<Use>, Vec<String>) {
             | SecretUse::HarborDatabase
             | SecretUse::AddonSecret => kept,
         };
-        uses.push(Use {
-            secret: format!("{} from {}", secret.usage.title(), describe_source(&secret.source)),
-            goes_to,
-        });
+        uses.push(Use { secret: format!("{} from {}", secret.usage.title(), describe_from(&secret.source)), goes_to });
     }
     (uses, lines)
 }
@@ -191,6 +196,19 @@ mod tests {
         assert_eq!(many.iter().filter(|line| line.ends_with("kept on the 30 control planes")).count(), 41, "{many:#?}");
         let naming: Vec<&String> = many.iter().filter(|line| line.contains("n29, n30")).collect();
         assert!(naming.len() == 1 && naming[0].starts_with("the 30 control planes: n1, n2, "), "{naming:?}");
+    }
+
+    #[test]
+    fn for_whom_backups_of_etcd_would_be_encrypted_is_named() {
+        let key = "age195lpn50un3389thrdqqyv42xdl3hcgguumxpm827kg8zg5wmyc0qew6cj8";
+        let text = format!(
+            "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: c}}\nspec:\n  hosts: [{{name: n1, address: \
+             10.0.0.1}}]\n  roleGroups: {{master: [n1]}}\n  etcd: {{backup: {{recipients: [{key}]}}}}\n"
+        );
+        let lines = wanted(&kubexm_spec::cluster::parse(&text).unwrap(), &[], false, None);
+        let at =
+            lines.iter().position(|line| line.starts_with("to encrypt the backups that members of etcd make")).unwrap();
+        assert_eq!(lines[at + 1], format!("  {key}"));
     }
 
     #[test]

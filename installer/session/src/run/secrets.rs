@@ -10,6 +10,7 @@ use kubexm_engine::slots::SlotSource;
 use kubexm_engine::{ClusterPki, EngineError, OperatorIdentity};
 use kubexm_plan::{Plan, SlotName, SlotProvider};
 use kubexm_spec::Cluster;
+use kubexm_spec::cluster::SecretFrom;
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
@@ -120,7 +121,11 @@ pub(crate) fn read_secret(session: &Session<'_>, cluster: &Cluster, field: &str)
     let secret = secret
         .ok_or_else(|| format!("{field}: cluster.yaml has no value there; the plan was made from another one"))?;
     let wrong = |reason: String| format!("{field}: {reason}");
-    let text = session.credentials.secret(&secret.source, session.home).map_err(wrong)?;
+    let text = match &secret.source {
+        SecretFrom::Source(source) => session.credentials.secret(source, session.home),
+        SecretFrom::Docker(login) => session.credentials.docker_password(login, session.home),
+    };
+    let text = text.map_err(wrong)?;
     match secret.usage.check(&text) {
         Ok(()) => Ok(text),
         Err(problem) => Err(format!("{field}: its value cannot be used: {problem}")),

@@ -77,6 +77,20 @@ async fn an_unsigned_bundle_says_where_it_would_send_the_password_and_which_file
 }
 
 #[tokio::test]
+async fn an_unsigned_bundle_says_whose_login_of_which_docker_configuration_it_would_send() {
+    let address = nobody();
+    let from = "passwordFrom: {dockerConfig: ~/.docker/config.json}";
+    let site = site(&address, &format!(", auths: {{\"{address}\": {{username: robot, {from}}}}}"), Some("hunter2"));
+    refused(&site).await;
+    let asked = site.answers.asked.lock().unwrap().join("\n");
+    let words = format!(
+        "password of your registry from the login of robot for {address} in the docker configuration ~/.docker/config.json, by the \
+         credential helper if that names one: sent to {address}, and kept on red1"
+    );
+    assert!(asked.contains(&words) && !asked.contains("hunter2"), "{asked}");
+}
+
+#[tokio::test]
 async fn an_insecure_one_is_warned_of_loudly_and_what_cannot_be_asked_is_no_failure() {
     let address = nobody();
     let site = site(&address, ", insecure: true", None);

@@ -15,7 +15,7 @@ use kubexm_session::{
     HostOptions, Mounted, OutOfReach, Question, Recipe, RunOptions, Session, SessionError, SystemClock, TrustOptions,
     Unreachable, UnsignedCluster, WithoutThem,
 };
-use kubexm_spec::cluster::SecretSource;
+use kubexm_spec::cluster::{DockerLogin, SecretSource};
 use kubexm_spec::{ExitCode, ExitError as _};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -91,6 +91,10 @@ impl Credentials for NoSecrets {
     }
 
     fn secret(&self, _: &SecretSource, _: &Home) -> Result<Zeroizing<String>, String> {
+        self.0.clone().map(Zeroizing::new).ok_or_else(|| "there is none".to_owned())
+    }
+
+    fn docker_password(&self, _: &DockerLogin<'_>, _: &Home) -> Result<Zeroizing<String>, String> {
         self.0.clone().map(Zeroizing::new).ok_or_else(|| "there is none".to_owned())
     }
 

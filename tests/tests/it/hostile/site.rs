@@ -20,7 +20,7 @@ use kubexm_session::{
     Answer, Commands, Confirm, Connector, Controller, Credentials, Home, HostLink, Mounted, OutOfReach, Question,
     RunOptions, Session, SystemClock, UnsignedCluster, WithoutThem,
 };
-use kubexm_spec::cluster::SecretSource;
+use kubexm_spec::cluster::{DockerLogin, SecretSource};
 use kubexm_spec::event::{Event, EventKind};
 use kubexm_spec::manifest::{Manifest, Member};
 use kubexm_spec::{Cluster, Digest, cluster};
@@ -168,6 +168,10 @@ impl Credentials for NoSecrets {
     }
 
     fn secret(&self, _: &SecretSource, _: &Home) -> Result<Zeroizing<String>, String> {
+        Err("there is none".to_owned())
+    }
+
+    fn docker_password(&self, _: &DockerLogin<'_>, _: &Home) -> Result<Zeroizing<String>, String> {
         Err("there is none".to_owned())
     }
 

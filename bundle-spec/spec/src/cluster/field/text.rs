@@ -1,10 +1,10 @@
-//! Texts of a form. The functions that parse them are in [`values`], [`addresses`] and [`calendar`].
+//! Texts of a form. The functions that parse them are in [`values`], [`addresses`], [`age`] and [`calendar`].
 
 use serde_json::Value;
 
 use super::FieldType;
 use crate::Digest;
-use crate::cluster::parse::{addresses, calendar, values};
+use crate::cluster::parse::{addresses, age, calendar, values};
 use crate::yaml::{At, Shape};
 
 /// A text of a form.
@@ -55,7 +55,7 @@ macro_rules! texts {
 }
 
 texts! {
-    AgeRecipient(String) = values::age_recipient, form "^age1[ac-hj-np-z02-9]{58}$";
+    AgeRecipient(String) = age::recipient, form "^age1[ac-hj-np-z02-9]{58}$";
     Calendar(String) = calendar::calendar;
     ChartVersion(String) = values::chart_version;
     EtcdEndpoint(String) = addresses::endpoint, form "^https?://[^/@]+:[0-9]+$", no_login;

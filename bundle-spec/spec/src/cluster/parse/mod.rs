@@ -3,6 +3,7 @@
 //! parts.
 
 pub(super) mod addresses;
+pub(super) mod age;
 pub(super) mod calendar;
 pub(super) mod hosts;
 mod load_balancer;

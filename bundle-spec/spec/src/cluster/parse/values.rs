@@ -227,21 +227,6 @@ pub(in crate::cluster) fn login_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// The public key of an age identity (age-encryption.org/v1, "The X25519 recipient type"). Errors never show the text: it may be
-/// the secret key.
-pub(in crate::cluster) fn age_recipient(text: &str) -> Result<String, String> {
-    let bech32 = |c: char| "qpzry9x8gf2tvdw0s3jn54khce6mua7l".contains(c);
-    match text.strip_prefix("age1") {
-        Some(key) if key.len() == 58 && key.chars().all(bech32) => Ok(text.to_owned()),
-        _ if text.to_ascii_uppercase().starts_with("AGE-SECRET-KEY-") => {
-            Err("this is a secret key, which belongs into no file but its owner's: give the recipient (age1…) here, and make a \
-                 new identity, since this one was written down"
-                .to_owned())
-        }
-        _ => Err("this is no recipient; `kubexm-install identity` prints one's own (age1 and 58 characters)".to_owned()),
-    }
-}
-
 /// What an NFS server exports.
 pub(in crate::cluster) fn nfs_export(text: &str) -> Result<String, String> {
     // In the chart it stands without quotes; a colon ends the name of the server in mount(8).

@@ -63,7 +63,7 @@ const RICH: &str = r#"
     audit: {policyFile: policy.yaml, webhook: {kubeconfigFrom: {env: AUDIT}}, maxAge: 1, maxBackups: 2, maxSize: 3}
     kubelet: {evictionHard: {nodefs.available: 1Gi}, x: ["1", 1, 1.5, ~, {a: [b]}], empty: {}}
     kubeProxy: {metricsBindAddress: "0.0.0.0:10249"}
-  etcd: {type: kubexm, dataDir: /data/etcd, quota: 8Gi, snapshots: {count: 5000, keep: 3}, backup: {schedule: "*-*-* 03:00:00", dir: /srv/b, keep: 2}}
+  etcd: {type: kubexm, dataDir: /data/etcd, quota: 8Gi, snapshots: {count: 5000, keep: 3}, backup: {schedule: "*-*-* 03:00:00", dir: /srv/b, keep: 2, recipients: [age195lpn50un3389thrdqqyv42xdl3hcgguumxpm827kg8zg5wmyc0qew6cj8]}}
   runtime: {type: cri-o, version: v1.34.1, dataDir: /data/crio, extraConfig: {crio: {runtime: {pids_limit: 0}}}}
   network:
     plugin: kube-ovn
@@ -81,7 +81,7 @@ const RICH: &str = r#"
     fanOut: false
     dataDir: /data/harbor
     privateRegistry: harbor.example.com:8444/library
-    auths: {"harbor.example.com:8444": {username: robot$a, passwordFrom: {env: HARBOR}}, other.example.com: {username: b, passwordFrom: {file: /b}}}
+    auths: {"harbor.example.com:8444": {username: robot$a, passwordFrom: {env: HARBOR}}, other.example.com: {username: b, passwordFrom: {file: /b}}, docker.example.com: {username: c, passwordFrom: {dockerConfig: ~/.docker/config.json}}}
     harborConfig: {version: 2.14.0, adminPasswordFrom: {env: ADMIN}, databasePasswordFrom: {file: /db}, public: true, projectQuota: 200Gi, config: {log: {level: debug}}}
     namespaceOverride: kubexm
   addons:

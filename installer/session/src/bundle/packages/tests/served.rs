@@ -19,7 +19,7 @@ const PASSWORD: &str = "hunter2$x'\\%s";
 
 /// A cluster whose depot demands a login.
 fn with_login(cluster: &mut Cluster) {
-    let password = SecretSource::Env("REGISTRY_PASSWORD".to_owned());
+    let password = SecretSource::Env("REGISTRY_PASSWORD".to_owned()).into();
     let auth = RegistryAuth { username: "o'puller".to_owned(), password };
     cluster.registry.auths.insert("registry.demo.kubexm.internal".to_owned(), auth);
 }
