@@ -61,13 +61,17 @@ pub fn flattened(documents: Vec<Value>) -> Vec<Value> {
             continue;
         }
         let Value::Array(mut items) = document["items"].take() else { continue };
-        // An item that names neither is of the list's kind (`decodeToList`).
-        if let (Some(kind), version) = (document["kind"].as_str(), &document["apiVersion"]) {
+        let of_list = [text(&document["kind"]), text(&document["apiVersion"])];
+        if let [Some(kind), version] = of_list
+            && of_list.iter().flatten().all(|text| text.len() <= LONGEST)
+        {
+            // An item that names neither is of the list's kind (`decodeToList`). What that adds was not counted when the stream was read.
             let kind = kind.strip_suffix("List").unwrap_or(kind);
-            let bare = |item: &&mut Value| item.is_object() && item["kind"].is_null() && item["apiVersion"].is_null();
-            for item in items.iter_mut().filter(bare) {
+            let bare =
+                |item: &&mut Value| item.is_object() && text(&item["kind"]).or(text(&item["apiVersion"])).is_none();
+            for item in items.iter_mut().filter(bare).take(MOST_BARE) {
                 item["kind"] = kind.into();
-                item["apiVersion"] = version.clone();
+                item["apiVersion"] = version.into();
             }
         }
         all.extend(flattened(items));
@@ -75,6 +79,16 @@ pub fn flattened(documents: Vec<Value>) -> Vec<Value> {
     all.retain(|object| object["kind"].is_string());
     all
 }
+
+/// A text that says something.
+fn text(value: &Value) -> Option<&str> {
+    value.as_str().filter(|text| !text.is_empty())
+}
+
+/// The most bytes of a list's kind and version that its items get: Kubernetes knows none that are longer.
+const LONGEST: usize = 253;
+/// The most items of a list that get its kind; the others are of none, and are no objects here.
+const MOST_BARE: usize = 10_000;
 
 /// Annotation of a hook with its events.
 const HOOK: &str = "helm.sh/hook";
@@ -131,6 +145,17 @@ mod tests {
         let kinds: Vec<&str> = found.iter().filter_map(|object| object["kind"].as_str()).collect();
         assert_eq!(kinds, ["A", "B", "C", "ConfigMap", "Pod"]);
         assert_eq!(found[4], json!({"apiVersion": "v1", "kind": "Pod", "spec": {}}));
+        // What says nothing names neither, for Kubernetes.
+        let bare = json!([{"apiVersion": ""}, {"kind": 0}, {"kind": "", "apiVersion": 1}, {"kind": false}]);
+        let list = json!({"apiVersion": "v1", "kind": "PodList", "items": bare});
+        assert!(flattened(vec![list]).iter().all(|item| item["kind"] == "Pod" && item["apiVersion"] == "v1"));
+    }
+
+    #[test]
+    fn a_list_makes_no_more_of_its_items_than_was_read() {
+        let list = |kind: &str, items: usize| json!({"kind": kind, "items": vec![json!({}); items]});
+        assert!(flattened(vec![list(&"A".repeat(1 << 20), 400_000)]).is_empty());
+        assert_eq!(flattened(vec![list("PodList", 400_000)]).len(), MOST_BARE);
     }
 
     #[test]

@@ -50,8 +50,12 @@ pub struct Hook {
     pub object: Value,
     /// How its last run ended: `Succeeded`, `Failed`, `Running`, `Unknown`; empty if it did not run.
     pub phase: String,
-    /// `helm test` alone runs it.
-    pub only_tests: bool,
+}
+
+/// Whether `helm test` alone runs a hook, by the events that helm has read when it made the release.
+fn only_tests(hook: &Value) -> bool {
+    let events = hook["events"].as_array().map(Vec::as_slice).unwrap_or_default();
+    !events.is_empty() && events.iter().all(|event| event == "test")
 }
 
 /// The revisions in a list of Secrets, the oldest first.
@@ -164,16 +168,24 @@ impl Release {
         self.hook_texts().try_for_each(|(text, _)| documents::read_within(text, &mut room).map(drop))
     }
 
+    /// Every document that an install has made, as it was written: of the manifest, and of hooks that are not of tests alone. To look for images in:
+    /// of what [`flattened`] leaves out Kubernetes may make objects.
+    pub fn documents(&self) -> Result<Vec<Value>, Unreadable> {
+        let mut room = Room::of(TEXTS_LIMIT).as_it_is();
+        let mut all = documents::read_within(self.manifest(), &mut room)?;
+        for (text, _) in self.hook_texts().filter(|(_, hook)| !only_tests(hook)) {
+            all.extend(documents::read_within(text, &mut room)?);
+        }
+        Ok(all)
+    }
+
     /// Its hooks, in their order.
     pub fn hooks(&self) -> Result<Vec<Hook>, Unreadable> {
         let (mut all, mut room) = (Vec::new(), Room::of(TEXTS_LIMIT).as_it_is());
         for (text, hook) in self.hook_texts() {
             let phase = hook["last_run"]["phase"].as_str().unwrap_or_default();
             let objects = flattened(documents::read_within(text, &mut room)?);
-            // As helm has read them when it made the release.
-            let events = hook["events"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let only_tests = !events.is_empty() && events.iter().all(|event| event == "test");
-            all.extend(objects.into_iter().map(|object| Hook { object, phase: phase.to_owned(), only_tests }));
+            all.extend(objects.into_iter().map(|object| Hook { object, phase: phase.to_owned() }));
         }
         Ok(all)
     }
@@ -276,8 +288,10 @@ mod tests {
         assert_eq!(Value::Object(read.values()), json!({"replicas": 2}));
         assert_eq!(read.objects().unwrap().len(), 2);
         let hooks = read.hooks().unwrap();
-        let hooks: Vec<_> = hooks.iter().map(|hook| (hook.phase.as_str(), hook.only_tests)).collect();
-        assert_eq!(hooks, [("Failed", false), ("", true)]);
+        assert_eq!(hooks.iter().map(|hook| hook.phase.as_str()).collect::<Vec<_>>(), ["Failed", ""]);
+        // Not what `helm test` alone runs.
+        let names = read.documents().unwrap().into_iter().map(|document| document["metadata"]["name"].clone());
+        assert_eq!(names.collect::<Vec<_>>(), ["a", "data", "check"]);
     }
 
     #[test]

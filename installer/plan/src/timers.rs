@@ -76,7 +76,7 @@ pub struct CertsConfig {
 
 /// Configuration of [`ETCD_BACKUP`]. It has no secret: what opens the backups is on no host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(from = "Written", into = "Written")]
 pub struct BackupConfig {
     /// What the files are named after: members, and clusters, may share a folder, and an earlier cluster of the same hosts may have filled it.
     /// Cluster, the first characters of its id, and host, joined by `-`.
@@ -86,8 +86,44 @@ pub struct BackupConfig {
     /// How many of the host's own are kept.
     pub keep: u32,
     /// Public keys of age for which each is encrypted; not encrypted without any, and for a host that an earlier program has configured.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recipients: Vec<String>,
+}
+
+/// As it is written. Where backups are encrypted the folder has another name: an earlier program, which knows no recipients, fails for want of a
+/// folder, and does not fill it with backups in clear.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Encrypted {
+        name: String,
+        #[serde(rename = "encryptedDir")]
+        dir: String,
+        keep: u32,
+        recipients: Vec<String>,
+    },
+    Plain {
+        name: String,
+        dir: String,
+        keep: u32,
+    },
+}
+
+impl From<Written> for BackupConfig {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Encrypted { name, dir, keep, recipients } => Self { name, dir, keep, recipients },
+            Written::Plain { name, dir, keep } => Self { name, dir, keep, recipients: Vec::new() },
+        }
+    }
+}
+
+impl From<BackupConfig> for Written {
+    fn from(BackupConfig { name, dir, keep, recipients }: BackupConfig) -> Self {
+        match recipients.is_empty() {
+            true => Self::Plain { name, dir, keep },
+            false => Self::Encrypted { name, dir, keep, recipients },
+        }
+    }
 }
 
 /// What a timer's last run did.
@@ -103,4 +139,23 @@ pub struct TimerRun {
     /// The mount that the backups are on, if it is not the root file system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_earlier_program_finds_no_folder_where_backups_are_encrypted() {
+        let plain = BackupConfig { name: "demo".to_owned(), dir: "/b".to_owned(), keep: 3, recipients: Vec::new() };
+        assert_eq!(serde_json::to_value(&plain).unwrap(), json!({"name": "demo", "dir": "/b", "keep": 3}));
+        let encrypted = BackupConfig { recipients: vec!["age1x".to_owned()], ..plain.clone() };
+        let written = serde_json::to_value(&encrypted).unwrap();
+        assert!(written.get("dir").is_none(), "{written}");
+        for config in [plain, encrypted] {
+            let written = serde_json::to_string(&config).unwrap();
+            assert_eq!(serde_json::from_str::<BackupConfig>(&written).unwrap(), config);
+        }
+    }
 }

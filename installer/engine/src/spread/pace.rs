@@ -45,10 +45,18 @@ impl Pace {
 
     /// Bytes a second of a usual transfer. One host that crawls, or one that is near, says nothing of the others.
     pub(super) fn of(&self, source: &Source) -> Option<u64> {
-        let mut rates: Vec<u64> = self.0.get(&kind(source))?.iter().map(|(_, rate)| *rate).collect();
+        let mut of_hosts: BTreeMap<SocketAddr, Vec<u64>> = BTreeMap::new();
+        self.0.get(&kind(source))?.iter().for_each(|(host, rate)| of_hosts.entry(*host).or_default().push(*rate));
+        let mut rates: Vec<u64> = of_hosts.into_values().filter_map(middle).collect();
         rates.sort_unstable();
-        rates.get(rates.len() / 2).copied()
+        // Of two the slower one: it costs some patience.
+        rates.get(rates.len().saturating_sub(1) / 2).copied()
     }
+}
+
+fn middle(mut rates: Vec<u64>) -> Option<u64> {
+    rates.sort_unstable();
+    rates.get(rates.len() / 2).copied()
 }
 
 /// Bytes a second, at least 1.
@@ -101,6 +109,13 @@ mod tests {
         for _ in 0..100 {
             pace.add(&source, host(9), 10 << 20, Duration::from_millis(1));
         }
+        assert_eq!(pace.of(&source), Some(1 << 20));
+        // Nor that of one other.
+        let mut pace = Pace::default();
+        for _ in 0..3 {
+            pace.add(&source, host(9), 10 << 20, Duration::from_millis(1));
+        }
+        pace.add(&source, host(2), 10 << 20, Duration::from_secs(10));
         assert_eq!(pace.of(&source), Some(1 << 20));
     }
 }

@@ -59,10 +59,8 @@ pub(super) fn refused(machine: &Machine, op: &HelmRelease, input: &ReleaseInput)
     if let Err(error) = release.check() {
         return Ok(Some(unreadable(op, &error)));
     }
-    let mut objects = look::objects(&release)?;
-    let hooks = release.hooks().map_err(|error| OpError::other(unreadable(op, &error)))?;
-    objects.extend(hooks.into_iter().filter(|hook| !hook.only_tests).map(|hook| hook.object));
-    Ok(outside_of_bundle(op, input, &objects))
+    let documents = release.documents().map_err(|error| OpError::other(unreadable(op, &error)))?;
+    Ok(outside_of_bundle(op, input, &documents))
 }
 
 fn unreadable(op: &HelmRelease, error: &Unreadable) -> String {
