@@ -29,6 +29,7 @@ mod rule_index;
 mod runtime;
 mod schema;
 mod secret;
+mod secret_from;
 mod show;
 mod storage;
 mod system;
@@ -57,15 +58,16 @@ pub use self::parse::values::is_label;
 pub use self::parse::{FILE, Read, for_version, full_reference, parse, read, sample};
 pub use self::profiles::Profile;
 pub use self::registry::{Harbor, Listen, Registry, RegistryAuth, RegistryKind, RegistryPassword};
-pub use self::registry_login::{DockerLogin, ExternalRegistry, RegistryLogin};
+pub use self::registry_login::{ExternalRegistry, RegistryLogin};
 pub use self::roles::Roles;
 pub use self::rule_index::RuleIndex;
 pub use self::runtime::{Runtime, RuntimeKind};
 pub use self::schema::schema;
 pub use self::secret::{
-    AUDIT_WEBHOOK, CLUSTER_CA_KEY, EXTERNAL_CA, EXTERNAL_ETCD_KEY, HARBOR_ADMIN, HARBOR_DATABASE, SecretFrom, SecretOf,
-    SecretUse, password_line,
+    AUDIT_WEBHOOK, CLUSTER_CA_KEY, EXTERNAL_CA, EXTERNAL_ETCD_KEY, HARBOR_ADMIN, HARBOR_DATABASE, SecretOf, SecretUse,
+    password_line,
 };
+pub use self::secret_from::{DockerLogin, SecretFrom};
 pub use self::show::{Shown, document, show};
 pub use self::storage::{Nfs, OpenEbs, Provisioner, Storage};
 pub use self::system::{Extra, ExtraHost, Firewall, OsPackages, Script, Selinux, System};

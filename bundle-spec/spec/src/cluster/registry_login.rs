@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use super::secret::SecretFrom;
-use super::{Cluster, RegistryAuth, RegistryKind, RegistryPassword};
+use super::{Cluster, DockerLogin, RegistryAuth, RegistryKind, RegistryPassword, SecretFrom};
 use crate::names;
 
 /// The user's own registry, which is used as it is.
@@ -43,17 +42,6 @@ pub struct RegistryLogin<'a> {
     pub username: &'a str,
     /// Where its password comes from.
     pub password: &'a RegistryPassword,
-}
-
-/// A login in a file of docker's or podman's, of which the password is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DockerLogin<'a> {
-    /// The file on the controller, as cluster.yaml writes it.
-    pub path: &'a Path,
-    /// The key of `spec.registry.auths`.
-    pub registry: &'a str,
-    /// Whose password it must be.
-    pub username: &'a str,
 }
 
 impl<'a> RegistryLogin<'a> {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{AddonSecret, Cluster, DockerLogin, RegistryKind, RegistryLogin, SecretSource};
+use super::{AddonSecret, Cluster, RegistryKind, RegistryLogin, SecretFrom, SecretSource};
 use crate::yaml;
 
 /// The field of the webhook's kubeconfig.
@@ -51,15 +51,6 @@ pub struct SecretOf<'a> {
     pub usage: SecretUse,
     /// Its source.
     pub source: SecretFrom<'a>,
-}
-
-/// What a secret is read from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SecretFrom<'a> {
-    /// A variable or a file that holds it.
-    Source(Cow<'a, SecretSource>),
-    /// A file of docker's or podman's.
-    Docker(DockerLogin<'a>),
 }
 
 impl Cluster {
