@@ -285,4 +285,22 @@ fn an_image_that_kubeadm_would_pull_and_nobody_has_loaded_is_named_before_it_beg
     assert!(look().holds, "{}", look().seen);
     host.put("/run/kubexm-double/kubeadm-images", "registry.k8s.io/pause:3.11\n");
     assert!(look().seen.contains("would pull registry.k8s.io/pause:3.11"), "{}", look().seen);
+    // A runtime that is away does not lack images.
+    let (name, running) = ("containerd.service".to_owned(), Some(false));
+    let stopped = Op::from(Unit { name, enabled: true, running, loaded: vec![], reloaded: vec![] });
+    dispatch::converge(&stopped, machine).expect("stopped");
+    let error = probe::look(&asks(&with_its_own_config()), machine).expect_err("no answer").full();
+    assert!(error.contains("connection refused") && !error.contains("would pull"), "{error}");
+}
+
+#[test]
+fn what_the_dry_runs_of_others_have_left_stays() {
+    let fleet = fleet();
+    let host = &fleet.hosts[0];
+    let theirs = "/etc/kubernetes/tmp/kubeadm-upgrade-dryrun1/config.yaml";
+    host.put(theirs, "theirs\n");
+    let answer = probe::look(&asks(&first()), &host.machine).expect("an answer");
+    assert!(answer.holds, "{}", answer.seen);
+    assert_eq!(host.read(theirs), "theirs\n");
+    assert!(!host.machine.path("/etc/kubernetes/tmp/kubeadm-upgrade-dryrun7").exists());
 }
