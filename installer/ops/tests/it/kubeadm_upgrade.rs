@@ -173,6 +173,10 @@ fn kubeadm_is_asked_first_and_nothing_is_left_of_that() {
     host.put(CONFIG, TEXT);
     std::fs::remove_file(machine.path("/run/kubexm-double/refuse-kubeadm-upgrade")).expect("removed");
     crate::common::same(&tree, &host.tree(), "a dry run");
+    host.put("/etc/kubernetes/tmp/kubeadm-upgrade-dryrun1/config.yaml", "of somebody's own dry run\n");
+    let tree = host.tree();
+    assert!(answer().holds, "{}", answer().seen);
+    crate::common::same(&tree, &host.tree(), "what a dry run of somebody's has left");
     // Half done, the cluster has two versions.
     host.put("/run/kubexm-double/kill-kubeadm-upgrade", "");
     dispatch::converge(&first(), machine).expect_err("killed");
@@ -291,16 +295,4 @@ fn an_image_that_kubeadm_would_pull_and_nobody_has_loaded_is_named_before_it_beg
     dispatch::converge(&stopped, machine).expect("stopped");
     let error = probe::look(&asks(&with_its_own_config()), machine).expect_err("no answer").full();
     assert!(error.contains("connection refused") && !error.contains("would pull"), "{error}");
-}
-
-#[test]
-fn what_the_dry_runs_of_others_have_left_stays() {
-    let fleet = fleet();
-    let host = &fleet.hosts[0];
-    let theirs = "/etc/kubernetes/tmp/kubeadm-upgrade-dryrun1/config.yaml";
-    host.put(theirs, "theirs\n");
-    let answer = probe::look(&asks(&first()), &host.machine).expect("an answer");
-    assert!(answer.holds, "{}", answer.seen);
-    assert_eq!(host.read(theirs), "theirs\n");
-    assert!(!host.machine.path("/etc/kubernetes/tmp/kubeadm-upgrade-dryrun7").exists());
 }
