@@ -210,9 +210,9 @@ pub enum RecipeError {
         /// The id of the running cluster.
         found: ClusterId,
     },
-    /// Control planes do not say alike whether the cluster was adopted.
+    /// Hosts do not say alike whether the cluster was adopted.
     #[error(
-        "by the stamps of {} cluster {cluster} was adopted, and by those of {} kubexm-install has made it; which of its pods are started anew depends on \
+        "by the stamps of {} cluster {cluster} was adopted, and by those of {} kubexm-install has made it; what may be changed there depends on \
          that: find out who is right, and correct /var/lib/kubexm/stamp.json of the others",
         .adopted.join(", "),
         .made.join(", ")

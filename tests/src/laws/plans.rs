@@ -88,7 +88,11 @@ pub(super) async fn running<F: Fleet>(sample: &Sample, fleet: &F) -> Result<Clus
 /// The same of a cluster that was adopted, with what a fake does not say of its hosts.
 pub(super) async fn running_adopted<F: Fleet>(sample: &Sample, fleet: &F) -> Result<ClusterFacts, String> {
     let cluster = sample.cluster();
-    let (found, whole) = (running(sample, fleet).await?, sample_adoption::running(&cluster));
+    let (mut found, whole) = (running(sample, fleet).await?, sample_adoption::running(&cluster));
+    // A fake's runtime is of no version.
+    for node in &mut found.nodes {
+        (node.runtime, node.runtime_version) = (cluster.runtime.kind.to_string(), "2.2.7".to_owned());
+    }
     let planes = &cluster.role_groups.control_plane;
     let certificates = planes.iter().flat_map(|plane| fleet.certificates(plane)).collect();
     Ok(ClusterFacts { kubeadm: whole.kubeadm, kubelets: whole.kubelets, certificates, ..found })

@@ -212,7 +212,7 @@ pub(crate) fn list_all(machine: &Machine, references: &[String]) -> Result<Image
 }
 
 /// One image by name.
-pub(crate) fn list(machine: &Machine, name: &str) -> Result<Option<Listed>, OpError> {
+fn list(machine: &Machine, name: &str) -> Result<Option<Listed>, OpError> {
     let output = machine.try_run(&ctr(["images", "list", &format!("name=={name}")]))?;
     if output.code != 0 {
         return Ok(None);

@@ -1,6 +1,8 @@
 //! kubeadm's own opinion of an upgrade, before it begins: `kubeadm config validate` of the configuration that becomes the
 //! cluster's, and `kubeadm upgrade apply --dry-run` against the cluster as it is. Neither changes anything.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -8,8 +10,8 @@ use kubexm_plan::ProbeAnswer;
 use kubexm_plan::op::{KubeadmUpgrade, UpgradeOf};
 
 use super::answer::{no, yes};
+use crate::ctr::ctr;
 use crate::ops::act::kubeadm_upgrade::{has_begun, program};
-use crate::ops::image_loaded;
 use crate::system::{Output, Program};
 use crate::{Machine, OpError, fsio};
 
@@ -47,10 +49,10 @@ pub(super) fn look(machine: &Machine, upgrade: &KubeadmUpgrade) -> Result<ProbeA
     fsio::private_folder(&folder)?;
     let dry_run = program(upgrade).arg("--dry-run").env(FOLDER_VARIABLE, folder.display().to_string()).within(LIMIT_S);
     let temporary = machine.path(TEMPORARY);
-    let was_there = temporary.exists();
+    let before = names(&temporary)?;
     let output = machine.try_run(&dry_run);
     remove(&folder)?;
-    clean(&temporary, was_there)?;
+    clean(&temporary, before.as_ref())?;
     let output = output?;
     Ok(match output.code {
         0 => yes(format!("kubeadm would upgrade the cluster to {version}")),
@@ -69,13 +71,12 @@ fn lacks_images(machine: &Machine, upgrade: &KubeadmUpgrade) -> Result<Option<St
     if output.code != 0 {
         return Ok(Some(format!("kubeadm {version} does not say which images it needs: {}", reason(&output))));
     }
-    let mut lacking = Vec::new();
+    // A runtime that does not answer does not lack images.
+    let listed = machine.run(&ctr(["images", "list"]))?.stdout();
+    let loaded: BTreeSet<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let text = output.stdout();
-    for image in text.lines().map(str::trim).filter(|line| line.contains('/') && !line.contains(' ')) {
-        if image_loaded::list(machine, image)?.is_none() {
-            lacking.push(image);
-        }
-    }
+    let asked = text.lines().map(str::trim).filter(|line| line.contains('/') && !line.contains(' '));
+    let lacking: Vec<&str> = asked.filter(|image| !loaded.contains(image)).collect();
     Ok((!lacking.is_empty()).then(|| {
         format!(
             "kubeadm {version} would pull {}, which the bundle does not have: build the bundle with these tags (an overlay of the \
@@ -92,19 +93,24 @@ fn remove(folder: &Path) -> Result<(), OpError> {
     }
 }
 
-/// Removes what dry runs have left below kubeadm's folder, and the folder with it if a dry run made that.
-fn clean(folder: &Path, was_there: bool) -> Result<(), OpError> {
+/// What is in a folder; none if that is not there.
+fn names(folder: &Path) -> Result<Option<BTreeSet<OsString>>, OpError> {
     let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         entries => entries.map_err(OpError::path("list", folder))?,
     };
-    for entry in entries {
-        let entry = entry.map_err(OpError::path("list", folder))?;
-        if entry.file_name().to_string_lossy().starts_with(DRY_RUNS) {
-            remove(&entry.path())?;
-        }
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name()).map_err(OpError::path("list", folder)));
+    names.collect::<Result<_, _>>().map(Some)
+}
+
+/// Removes what this dry run has left below kubeadm's folder, and the folder with it if it made that. Those of others stay.
+fn clean(folder: &Path, before: Option<&BTreeSet<OsString>>) -> Result<(), OpError> {
+    let Some(now) = names(folder)? else { return Ok(()) };
+    let is_new = |name: &&OsString| before.is_none_or(|before| !before.contains(*name));
+    for name in now.iter().filter(is_new).filter(|name| name.to_string_lossy().starts_with(DRY_RUNS)) {
+        remove(&folder.join(name))?;
     }
-    if was_there { Ok(()) } else { fsio::remove_folder(folder).map(drop) }
+    if before.is_some() { Ok(()) } else { fsio::remove_folder(folder).map(drop) }
 }
 
 /// kubeadm's lines about errors: it prints everything that it would write, too.

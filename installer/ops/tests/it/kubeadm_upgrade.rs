@@ -173,6 +173,10 @@ fn kubeadm_is_asked_first_and_nothing_is_left_of_that() {
     host.put(CONFIG, TEXT);
     std::fs::remove_file(machine.path("/run/kubexm-double/refuse-kubeadm-upgrade")).expect("removed");
     crate::common::same(&tree, &host.tree(), "a dry run");
+    host.put("/etc/kubernetes/tmp/kubeadm-upgrade-dryrun1/config.yaml", "of somebody's own dry run\n");
+    let tree = host.tree();
+    assert!(answer().holds, "{}", answer().seen);
+    crate::common::same(&tree, &host.tree(), "what a dry run of somebody's has left");
     // Half done, the cluster has two versions.
     host.put("/run/kubexm-double/kill-kubeadm-upgrade", "");
     dispatch::converge(&first(), machine).expect_err("killed");
@@ -285,4 +289,10 @@ fn an_image_that_kubeadm_would_pull_and_nobody_has_loaded_is_named_before_it_beg
     assert!(look().holds, "{}", look().seen);
     host.put("/run/kubexm-double/kubeadm-images", "registry.k8s.io/pause:3.11\n");
     assert!(look().seen.contains("would pull registry.k8s.io/pause:3.11"), "{}", look().seen);
+    // A runtime that is away does not lack images.
+    let (name, running) = ("containerd.service".to_owned(), Some(false));
+    let stopped = Op::from(Unit { name, enabled: true, running, loaded: vec![], reloaded: vec![] });
+    dispatch::converge(&stopped, machine).expect("stopped");
+    let error = probe::look(&asks(&with_its_own_config()), machine).expect_err("no answer").full();
+    assert!(error.contains("connection refused") && !error.contains("would pull"), "{error}");
 }

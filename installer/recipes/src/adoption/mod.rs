@@ -24,7 +24,7 @@ pub(crate) use endpoint::no_operator;
 pub use input::{AdoptionInput, Origin};
 use item::Items;
 pub use item::{AdoptionItem, Verdict};
-pub(crate) use node::foreign_pods;
+pub(crate) use node::left_running;
 pub use versions::BundleVersions;
 
 /// What is known of a cluster.

@@ -124,9 +124,27 @@ fn authorities(input: &AdoptionInput<'_>, host: &Host, items: &mut Items) {
 const FIX: &str = "kubeadm writes it: find out why the node has none";
 
 /// Manifests of others in kubelet's folder: of a load balancer before the API servers, most often. They are left alone.
-pub(crate) fn foreign_pods(facts: &Facts) -> impl Iterator<Item = &str> {
+fn foreign_pods(facts: &Facts) -> impl Iterator<Item = &str> {
     let manifests = facts.leftovers.iter().map(|left| left.what.as_str());
     manifests.filter(|path| path.strip_prefix(MANIFESTS).is_some_and(|file| !PODS.contains(&file)))
+}
+
+/// So many static pods are named.
+const NAMED: usize = 10;
+
+/// Static pods that others have put beside kubeadm's on control planes whose admin.conf kubeadm renews.
+pub(crate) fn left_running<'a>(planes: impl Iterator<Item = &'a Facts>) -> Option<String> {
+    let of_host = |facts: &Facts| foreign_pods(facts).map(|pod| format!("{pod} on {}", facts.host)).collect();
+    let pods: Vec<Vec<String>> = planes.map(of_host).collect();
+    let pods = pods.concat();
+    (!pods.is_empty()).then(|| {
+        let more = if pods.len() > NAMED { " and more" } else { "" };
+        format!(
+            "static pods that are not kubeadm's are not restarted: {}{more}; one that reads admin.conf or super-admin.conf (kube-vip does) keeps \
+             the earlier certificate until you restart it, which must be before that one ends",
+            pods[..pods.len().min(NAMED)].join(", ")
+        )
+    })
 }
 
 fn pods(facts: &Facts, items: &mut Items) {

@@ -57,7 +57,8 @@ const UNCHANGED: &str = "unchanged";
 
 /// The checks before the upgrade of a cluster that was adopted: its hosts are not prepared, so what cluster.yaml says of that decides
 /// nothing.
-const OF_ADOPTED: [&str; 8] = ["space", "kernel", "time", "membership", "existing", "noexec", "open-folders", "bundle"];
+const OF_ADOPTED: [&str; 9] =
+    ["space", "kernel", "systemd", "time", "membership", "existing", "noexec", "open-folders", "bundle"];
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]

@@ -16,6 +16,7 @@ use kubexm_spec::{Cluster, ExitCode};
 use crate::common::Site;
 
 mod adopted;
+mod adopted_refused;
 mod order;
 mod own_etcd;
 mod refused;

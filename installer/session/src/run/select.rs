@@ -82,7 +82,8 @@ pub(super) fn to_roll_back(
     }
     let later = cluster.run_ids()?.into_iter().skip_while(|earlier| *earlier != id).skip(1);
     let later: Vec<Status> = later.map(|later| status(cluster, &later)).collect::<Result<_, _>>()?;
-    let ends: Vec<(Pipeline, RunState)> = later.iter().map(|run| (run.pipeline, run.state)).collect();
+    let ended = |run: &Status| end(run.pipeline, run.state, run.steps.iter().map(|step| step.step.as_str()));
+    let ends: Vec<(Pipeline, RunState)> = later.iter().map(|run| (run.pipeline, ended(run))).collect();
     let stays = |at: usize| own == Some(Pipeline::Adopt) && stays_with_cluster(&ends, at);
     for (at, later) in later.iter().enumerate() {
         if left_something(later) && !stays(at) {
@@ -132,6 +133,16 @@ fn stays_with_cluster(runs: &[(Pipeline, RunState)], at: usize) -> bool {
             of_kind(*pipeline).is_some_and(|last| at <= last)
         }
         _ => false,
+    }
+}
+
+/// How a run has ended. An upgrade that pauses leaves nodes to the next one: its plan ends before the check of the nodes.
+fn end<'a>(pipeline: Pipeline, state: RunState, mut steps: impl Iterator<Item = &'a str>) -> RunState {
+    match state {
+        RunState::Succeeded if pipeline == Pipeline::Upgrade && !steps.any(|id| id.contains("/check.ready-")) => {
+            RunState::Partial
+        }
+        state => state,
     }
 }
 
@@ -223,6 +234,11 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 4].map(|at| stays_with_cluster(&runs, at)), [true, true, true, true, false]);
         assert!(!stays_with_cluster(&runs[..3], 1), "a renewal does not end an upgrade");
         assert!(!stays_with_cluster(&[(Pipeline::Create, RunState::Succeeded)], 0));
+        let of = |pipeline, steps: &[&'static str]| end(pipeline, RunState::Succeeded, steps.iter().copied());
+        let (paused, whole) = (["n1/upgrade.stamp"], ["n1/upgrade.stamp", "n1/check.ready-n2"]);
+        assert_eq!(of(Pipeline::Upgrade, &paused), RunState::Partial, "the next one does the rest");
+        assert_eq!(of(Pipeline::Upgrade, &whole), RunState::Succeeded);
+        assert_eq!(of(Pipeline::CertsRenew, &paused), RunState::Succeeded);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A cluster that was adopted: what kubeadm has made there is renewed as everywhere, and what others have made is left alone.
 
 use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, PKI, SUPER_ADMIN_CONF};
-use kubexm_plan::{Facts, runtime};
+use kubexm_plan::runtime;
 use kubexm_spec::one_line;
 
 use super::context::RenewContext;
@@ -53,25 +53,11 @@ pub(super) fn refuse(cx: &RenewContext<'_>) -> Result<(), RecipeError> {
     }
 }
 
-/// So many static pods are named.
-const NAMED: usize = 10;
-
 /// Static pods that others have put beside kubeadm's, where what they may read is renewed.
 pub(super) fn left_running(cx: &RenewContext<'_>, planes: &[Plane<'_>]) -> Option<String> {
     let is_read =
         |plane: &&Plane<'_>| plane.due.iter().any(|one| one.path == ADMIN_CONF || one.path == SUPER_ADMIN_CONF);
-    let facts = planes.iter().filter(is_read).filter_map(|plane| cx.facts.get(plane.name));
-    let of_host = |facts: &Facts| adoption::foreign_pods(facts).map(|pod| format!("{pod} on {}", facts.host)).collect();
-    let pods: Vec<Vec<String>> = facts.map(of_host).collect();
-    let pods = pods.concat();
-    (!pods.is_empty()).then(|| {
-        let more = if pods.len() > NAMED { " and more" } else { "" };
-        format!(
-            "static pods that are not kubeadm's are not restarted: {}{more}; one that reads admin.conf or super-admin.conf (kube-vip does) keeps \
-             the earlier certificate until you restart it, which must be before that one ends",
-            pods[..pods.len().min(NAMED)].join(", ")
-        )
-    })
+    adoption::left_running(planes.iter().filter(is_read).filter_map(|plane| cx.facts.get(plane.name)))
 }
 
 fn planes<'a>(cx: &'a RenewContext<'_>) -> impl Iterator<Item = &'a String> {

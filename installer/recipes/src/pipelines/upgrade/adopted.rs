@@ -7,7 +7,7 @@ use kubexm_plan::{CONTROLLER, ClusterFacts, ClusterId, Plan, Step, Undo};
 use kubexm_spec::{Digest, Program};
 
 use super::by_hand;
-use super::found::Found;
+use super::found::{self, Found};
 use crate::adoption;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
@@ -31,16 +31,17 @@ impl<'f> AdoptedCluster<'f> {
     /// None for a cluster that kubexm has made.
     ///
     /// # Errors
-    /// It is upgraded by hand, and why.
+    /// It is upgraded by hand, and why; what decides is not known; or hosts do not say alike whether it was adopted.
     pub(super) fn of(
         cx: &PlanContext<'_>,
         site: &ClusterHosts<'_>,
         running: &'f ClusterFacts,
     ) -> Result<Option<Self>, RecipeError> {
-        let stamps = || site.nodes.iter().filter_map(|node| node.facts.stamp.as_ref());
-        if !stamps().any(|stamp| stamp.adopted) {
-            return Ok(None);
+        if !adoption::agreed(cx.cluster, cx.facts)? {
+            return adopted_by_no_control_plane(cx, site).map(|()| None);
         }
+        // API servers that do not answer are no reason to upgrade by hand.
+        found::known(running)?;
         by_hand::refuse(cx, site, running)?;
         let id = site.first.facts.stamp.as_ref().and_then(|stamp| stamp.id);
         Ok(id.map(|id| Self { id, running }))
@@ -52,7 +53,7 @@ impl<'f> AdoptedCluster<'f> {
         if !site.members().iter().any(changes) {
             return Vec::new();
         }
-        let mut warnings = vec![REWRITTEN.to_owned()];
+        let mut warnings = vec![REWRITTEN.to_owned(), ADDONS.to_owned()];
         if found.nodes().any(|(_, node)| node.crosses_minor) {
             warnings.push(format!(
                 "the container runtime, the pod network, add-ons and load balancers stay as they are: look up first whether their versions work \
@@ -60,6 +61,8 @@ impl<'f> AdoptedCluster<'f> {
                 found.target
             ));
         }
+        let planes = std::iter::once(&site.first).chain(&site.others).filter(|plane| changes(plane));
+        warnings.extend(adoption::left_running(planes.map(|plane| plane.facts)));
         warnings.extend(adoption::no_operator(cx.cluster, self.running, site.first.name()));
         warnings
     }
@@ -137,9 +140,25 @@ impl<'f> AdoptedCluster<'f> {
     }
 }
 
+/// One host makes no cluster of kubexm's own an adopted one.
+fn adopted_by_no_control_plane(cx: &PlanContext<'_>, site: &ClusterHosts<'_>) -> Result<(), RecipeError> {
+    let is_adopted = |node: &&PlannedHost<'_>| node.facts.stamp.as_ref().is_some_and(|stamp| stamp.adopted);
+    let name = |node: &PlannedHost<'_>| node.name().to_owned();
+    let adopted: Vec<String> = site.nodes.iter().filter(is_adopted).map(name).collect();
+    if adopted.is_empty() {
+        return Ok(());
+    }
+    let made = std::iter::once(&site.first).chain(&site.others).map(name).collect();
+    Err(RecipeError::MarksDiffer { cluster: cx.cluster.name.clone(), adopted, made })
+}
+
 const REWRITTEN: &str = "kubeadm writes its static pods and kubelet's configuration anew, from what the cluster has in the ConfigMaps \
                          kubeadm-config and kubelet-config: what was changed in these files alone, by hand or with `--patches`, is not \
                          kept (it leaves copies below /etc/kubernetes/tmp)";
+
+const ADDONS: &str = "kubeadm writes the DaemonSet kube-proxy and the Deployment coredns in kube-system anew, too: what was changed in them by hand \
+                      (resources, tolerations, affinity, images) is lost, and CoreDNS' Corefile is kept or migrated; keep a copy first: `kubectl -n \
+                      kube-system get ds/kube-proxy deploy/coredns -o yaml`";
 
 /// The node's record of its bundle; it stays that of an adopted cluster.
 pub(super) fn stamp(cx: &PlanContext<'_>, node: &PlannedHost<'_>, adopted: bool) -> Step {

@@ -130,7 +130,7 @@ fn version(text: &str, of: &str) -> Result<KubernetesVersion, RecipeError> {
 }
 
 /// Refuses to decide about a cluster that does not answer.
-fn known(running: &ClusterFacts) -> Result<(), RecipeError> {
+pub(super) fn known(running: &ClusterFacts) -> Result<(), RecipeError> {
     let (what, names) = match () {
         () if running.server_version.is_none() || running.nodes.is_empty() => {
             ("the nodes of the cluster", [SERVER_VERSION, NODES])
