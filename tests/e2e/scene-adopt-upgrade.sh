@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 420
+# seconds: 290
 # needs: lab
 # shellcheck disable=SC2016,SC2031,SC2153
 # A cluster that a shell script has made with kubeadm is adopted and gets the next patch version, while no registry is there to pull from: what
