@@ -38,7 +38,7 @@ pub fn images(documents: &[Value]) -> Found {
 fn images_within(documents: &[Value], room: Room) -> Found {
     let mut walk = Walk { found: Found::default(), object: String::new(), path: Vec::new(), nested: false, room };
     for document in documents {
-        walk.object(document);
+        walk.object(document, "object");
     }
     // What a pod names is no mere suspicion.
     let Found { pods, suspects, .. } = &mut walk.found;
@@ -58,11 +58,12 @@ struct Walk {
 }
 
 impl Walk {
-    /// An object of Kubernetes, or a list of them.
-    fn object(&mut self, object: &Value) {
-        let kind = object["kind"].as_str().unwrap_or("object");
+    /// An object of Kubernetes, or a list of them. `of_list`: its kind if it names none.
+    fn object(&mut self, object: &Value, of_list: &str) {
+        let kind = object["kind"].as_str().filter(|kind| !kind.is_empty()).unwrap_or(of_list);
         if let Some(items) = objects::items(object) {
-            items.iter().for_each(|item| self.object(item));
+            let kind = kind.strip_suffix("List").unwrap_or(kind);
+            items.iter().for_each(|item| self.object(item, kind));
             return;
         }
         let metadata = &object["metadata"];
@@ -365,6 +366,8 @@ mod tests {
         assert_eq!(names(&listed.pods), ["evil.b/x:1"]);
         let other = of_definition("example.com/v1", &format!("spec: {{template: {pod}}}"));
         assert_eq!(names(&other.pods), ["evil.b/x:1"]);
+        let secrets = found("kind: SecretList\nitems: [{data: {x: aW1hZ2U6IGEuYi9zZWNyZXQ6NQo=}}]\n");
+        assert_eq!(names(&secrets.suspects), ["a.b/secret:5"]);
     }
 
     #[test]

@@ -55,6 +55,14 @@ pub fn items(object: &Value) -> Option<&Vec<Value>> {
 /// The objects of a stream, those in lists one by one.
 pub fn flattened(documents: Vec<Value>) -> Vec<Value> {
     let mut all = Vec::new();
+    let mut left = MOST_BARE;
+    flatten(documents, &mut all, &mut left);
+    all.retain(|object| object["kind"].is_string());
+    all
+}
+
+/// `left`: so many items may still get the kind of their list.
+fn flatten(documents: Vec<Value>, all: &mut Vec<Value>, left: &mut usize) {
     for mut document in documents {
         if items(&document).is_none() {
             all.push(document);
@@ -69,15 +77,14 @@ pub fn flattened(documents: Vec<Value>) -> Vec<Value> {
             let kind = kind.strip_suffix("List").unwrap_or(kind);
             let bare =
                 |item: &&mut Value| item.is_object() && text(&item["kind"]).or(text(&item["apiVersion"])).is_none();
-            for item in items.iter_mut().filter(bare).take(MOST_BARE) {
+            for item in items.iter_mut().filter(bare).take(*left) {
                 item["kind"] = kind.into();
                 item["apiVersion"] = version.into();
+                *left -= 1;
             }
         }
-        all.extend(flattened(items));
+        flatten(items, all, left);
     }
-    all.retain(|object| object["kind"].is_string());
-    all
 }
 
 /// A text that says something.
@@ -87,7 +94,7 @@ fn text(value: &Value) -> Option<&str> {
 
 /// The most bytes of a list's kind and version that its items get: Kubernetes knows none that are longer.
 const LONGEST: usize = 253;
-/// The most items of a list that get its kind; the others are of none, and are no objects here.
+/// The most items of a stream that get the kind of their list; the others are of none, and are no objects here.
 const MOST_BARE: usize = 10_000;
 
 /// Annotation of a hook with its events.
@@ -156,6 +163,7 @@ mod tests {
         let list = |kind: &str, items: usize| json!({"kind": kind, "items": vec![json!({}); items]});
         assert!(flattened(vec![list(&"A".repeat(1 << 20), 400_000)]).is_empty());
         assert_eq!(flattened(vec![list("PodList", 400_000)]).len(), MOST_BARE);
+        assert_eq!(flattened(vec![list("PodList", 6_000); 50]).len(), MOST_BARE);
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub struct Hook {
     pub phase: String,
 }
 
+/// The longest word for how a hook's run ended, in bytes.
+const PHASE: usize = 32;
+
 /// Whether `helm test` alone runs a hook, by the events that helm has read when it made the release.
 fn only_tests(hook: &Value) -> bool {
     let events = hook["events"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -183,7 +186,8 @@ impl Release {
     pub fn hooks(&self) -> Result<Vec<Hook>, Unreadable> {
         let (mut all, mut room) = (Vec::new(), Room::of(TEXTS_LIMIT).as_it_is());
         for (text, hook) in self.hook_texts() {
-            let phase = hook["last_run"]["phase"].as_str().unwrap_or_default();
+            // A word of helm's own: each of its objects gets it.
+            let phase = hook["last_run"]["phase"].as_str().filter(|phase| phase.len() <= PHASE).unwrap_or_default();
             let objects = flattened(documents::read_within(text, &mut room)?);
             all.extend(objects.into_iter().map(|object| Hook { object, phase: phase.to_owned() }));
         }
@@ -289,6 +293,10 @@ mod tests {
         assert_eq!(read.objects().unwrap().len(), 2);
         let hooks = read.hooks().unwrap();
         assert_eq!(hooks.iter().map(|hook| hook.phase.as_str()).collect::<Vec<_>>(), ["Failed", ""]);
+        let mut long = release();
+        long["hooks"][0]["last_run"]["phase"] = "A".repeat(1 << 20).into();
+        let long = revisions(json!({"items": [secret(1, "deployed", &long)]}))[0].read().unwrap().hooks().unwrap();
+        assert!(long.iter().all(|hook| hook.phase.is_empty()));
         // Not what `helm test` alone runs.
         let names = read.documents().unwrap().into_iter().map(|document| document["metadata"]["name"].clone());
         assert_eq!(names.collect::<Vec<_>>(), ["a", "data", "check"]);

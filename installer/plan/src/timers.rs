@@ -92,7 +92,7 @@ pub struct BackupConfig {
 /// As it is written. Where backups are encrypted the folder has another name: an earlier program, which knows no recipients, fails for want of a
 /// folder, and does not fill it with backups in clear.
 #[derive(Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 enum Written {
     Encrypted {
         name: String,
@@ -153,6 +153,10 @@ mod tests {
         let encrypted = BackupConfig { recipients: vec!["age1x".to_owned()], ..plain.clone() };
         let written = serde_json::to_value(&encrypted).unwrap();
         assert!(written.get("dir").is_none(), "{written}");
+        assert!(
+            serde_json::from_value::<BackupConfig>(json!({"name": "a", "dir": "/b", "keep": 1, "recipients": []}))
+                .is_err()
+        );
         for config in [plain, encrypted] {
             let written = serde_json::to_string(&config).unwrap();
             assert_eq!(serde_json::from_str::<BackupConfig>(&written).unwrap(), config);
