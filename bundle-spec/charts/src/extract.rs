@@ -62,7 +62,7 @@ impl Walk {
     fn object(&mut self, object: &Value, of_list: &str) {
         let kind = object["kind"].as_str().filter(|kind| !kind.is_empty()).unwrap_or(of_list);
         if let Some(items) = objects::items(object) {
-            let kind = kind.strip_suffix("List").unwrap_or(kind);
+            let kind = kind.strip_suffix("List").filter(|kind| !kind.is_empty()).unwrap_or("object");
             items.iter().for_each(|item| self.object(item, kind));
             return;
         }
