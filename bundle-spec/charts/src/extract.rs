@@ -63,14 +63,14 @@ impl Walk {
         let kind = object["kind"].as_str().filter(|kind| !kind.is_empty()).unwrap_or(of_list);
         if let Some(items) = objects::items(object) {
             let kind = kind.strip_suffix("List").filter(|kind| !kind.is_empty()).unwrap_or("object");
-            items.iter().for_each(|item| self.object(item, kind));
+            items.iter().for_each(|item| self.object(item, cut(kind)));
             return;
         }
         let metadata = &object["metadata"];
         let name = metadata["name"].as_str().or(metadata["generateName"].as_str()).unwrap_or("without a name");
         self.object = match metadata["namespace"].as_str() {
-            Some(namespace) => format!("{kind} {namespace}/{name}"),
-            None => format!("{kind} {name}"),
+            Some(namespace) => format!("{} {}/{}", cut(kind), cut(namespace), cut(name)),
+            None => format!("{} {}", cut(kind), cut(name)),
         };
         self.path.clear();
         match kind {

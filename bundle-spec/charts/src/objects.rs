@@ -54,14 +54,18 @@ pub fn items(object: &Value) -> Option<&Vec<Value>> {
 
 /// The objects of a stream, those in lists one by one.
 pub fn flattened(documents: Vec<Value>) -> Vec<Value> {
-    let mut all = Vec::new();
     let mut left = MOST_BARE;
-    flatten(documents, &mut all, &mut left);
+    flattened_within(documents, &mut left)
+}
+
+/// The same of one stream of several. `left`: so many items may still get the kind of their list.
+pub(crate) fn flattened_within(documents: Vec<Value>, left: &mut usize) -> Vec<Value> {
+    let mut all = Vec::new();
+    flatten(documents, &mut all, left);
     all.retain(|object| object["kind"].is_string());
     all
 }
 
-/// `left`: so many items may still get the kind of their list.
 fn flatten(documents: Vec<Value>, all: &mut Vec<Value>, left: &mut usize) {
     for mut document in documents {
         if items(&document).is_none() {
@@ -95,7 +99,7 @@ fn text(value: &Value) -> Option<&str> {
 /// The most bytes of a list's kind and version that its items get: Kubernetes knows none that are longer.
 const LONGEST: usize = 253;
 /// The most items of a stream that get the kind of their list; the others are of none, and are no objects here.
-const MOST_BARE: usize = 10_000;
+pub(crate) const MOST_BARE: usize = 10_000;
 
 /// Annotation of a hook with its events.
 const HOOK: &str = "helm.sh/hook";
@@ -129,6 +133,24 @@ pub fn installed(all: Vec<Value>, mut skipped: Vec<Value>) -> Vec<Value> {
     skipped.extend(all.into_iter().filter(|document| !is_test(document) && !there.contains(&document.to_string())));
     skipped
 }
+
+/// The APIs that a definition of kinds adds: `example.com/v1`, `example.com/v1/Thing`. None of what Kubernetes would not take: its group and kind
+/// are in the names of all of its versions.
+pub fn defined(definition: &Value) -> Vec<String> {
+    let spec = &definition["spec"];
+    let short = |value: &'_ Value, most: usize| value.as_str().filter(|text| text.len() <= most).map(str::to_owned);
+    let (Some(group), Some(kind)) = (short(&spec["group"], LONGEST), short(&spec["names"]["kind"], LABEL)) else {
+        return Vec::new();
+    };
+    let versions = spec["versions"].as_array().into_iter().flatten().take(MOST_VERSIONS);
+    let names = versions.filter_map(|version| short(&version["name"], LABEL));
+    names.flat_map(|version| [format!("{group}/{version}"), format!("{group}/{version}/{kind}")]).collect()
+}
+
+/// The most bytes of the name of a kind, or of its version (RFC 1123).
+const LABEL: usize = 63;
+/// The most versions of a definition that are looked at; Kubernetes' own have three at most.
+const MOST_VERSIONS: usize = 100;
 
 /// As one list, which kubectl reads like a stream.
 pub fn list(objects: &[Value]) -> String {
@@ -191,6 +213,17 @@ mod tests {
             installed(all, vec![made.clone(), list.clone()]),
             [made, list, hook("test,pre-install"), two, upper]
         );
+    }
+
+    #[test]
+    fn a_definition_names_no_more_than_kubernetes_would_take() {
+        let of = |group: &str, versions: usize| {
+            let versions: Vec<Value> = (0..versions).map(|version| json!({"name": format!("v{version}")})).collect();
+            defined(&json!({"spec": {"group": group, "names": {"kind": "Thing"}, "versions": versions}}))
+        };
+        assert_eq!(of("example.com", 1), ["example.com/v0", "example.com/v0/Thing"]);
+        assert_eq!(of("example.com", 240_000).len(), 2 * MOST_VERSIONS);
+        assert!(of(&"a".repeat(1 << 20), 240_000).is_empty());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use kubexm_spec::json::memory_of;
 use serde_json::{Map, Value};
 
 use crate::documents::{self, Room, Unreadable};
-use crate::objects::{Identity, flattened};
+use crate::objects::{Identity, MOST_BARE, flattened, flattened_within};
 
 /// The most bytes of a release's JSON, and of the memory that it takes. A Secret has at most 1 MiB, and whoever may make one in any namespace
 /// can have it looked like a release.
@@ -184,11 +184,11 @@ impl Release {
 
     /// Its hooks, in their order.
     pub fn hooks(&self) -> Result<Vec<Hook>, Unreadable> {
-        let (mut all, mut room) = (Vec::new(), Room::of(TEXTS_LIMIT).as_it_is());
+        let (mut all, mut room, mut left) = (Vec::new(), Room::of(TEXTS_LIMIT).as_it_is(), MOST_BARE);
         for (text, hook) in self.hook_texts() {
             // A word of helm's own: each of its objects gets it.
             let phase = hook["last_run"]["phase"].as_str().filter(|phase| phase.len() <= PHASE).unwrap_or_default();
-            let objects = flattened(documents::read_within(text, &mut room)?);
+            let objects = flattened_within(documents::read_within(text, &mut room)?, &mut left);
             all.extend(objects.into_iter().map(|object| Hook { object, phase: phase.to_owned() }));
         }
         Ok(all)

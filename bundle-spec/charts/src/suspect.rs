@@ -13,8 +13,15 @@ const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const OTHERS: [&str; 9] =
     ["policy", "repository", "registry", "prefix", "secret", "secrets", "tag", "hub", "imagepullsecrets"];
 
+/// The longest name that says something, in bytes.
+const LONGEST_NAME: usize = 253;
+
 /// Whether the name of a key, a flag or a variable says that an image follows: `image`, `--sidecar-image`, `RELATED_IMAGE_X`.
 pub fn speaks_of_image(name: &str) -> bool {
+    // Each item of a list may ask for the one above it.
+    if name.len() > LONGEST_NAME {
+        return false;
+    }
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     if OTHERS.iter().any(|other| name.ends_with(other)) {
         return false;
@@ -100,6 +107,12 @@ mod tests {
 
     fn found(text: &str) -> Vec<String> {
         words(text, false).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_name_that_nobody_would_give_says_nothing() {
+        let long = |length: usize| format!("{}image", "a".repeat(length));
+        assert!(speaks_of_image(&long(200)) && !speaks_of_image(&long(1 << 20)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Container runtimes: one file for each, with the steps that install, configure and start it. The names of a runtime
 //! and its paths on nodes are in [`kubexm_plan::runtime`].
 
+pub mod as_found;
 mod containerd;
 mod cri_o;
 mod docker;

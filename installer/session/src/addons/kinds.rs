@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kubexm_charts::objects::Identity;
+use kubexm_charts::objects::{Identity, defined};
 use serde_json::Value;
 
 const DEFINITION: &str = "CustomResourceDefinition";
@@ -105,9 +105,20 @@ impl Kinds {
         names.into_iter().collect()
     }
 
+    /// Version and kind of the objects whose kind is not there, each once.
+    pub(crate) fn absent(&self, objects: &[Value]) -> BTreeSet<(String, String)> {
+        let all: BTreeSet<(&str, &str)> = objects.iter().map(version_and_kind).collect();
+        let absent = all.into_iter().filter(|(version, kind)| !self.serves(version, kind));
+        absent.map(|(version, kind)| (version.to_owned(), kind.to_owned())).collect()
+    }
+
     fn has(&self, object: &Value) -> bool {
-        let (version, kind) =
-            (object["apiVersion"].as_str().unwrap_or_default(), object["kind"].as_str().unwrap_or_default());
+        let (version, kind) = version_and_kind(object);
+        self.serves(version, kind)
+    }
+
+    /// Whether a kind is there.
+    pub(crate) fn serves(&self, version: &str, kind: &str) -> bool {
         let name = format!("{version}/{kind}");
         let group = version.split_once('/').map_or("", |(group, _)| group);
         if self.defined.contains(&name) || self.allowed.contains(group) {
@@ -120,11 +131,8 @@ impl Kinds {
     }
 }
 
-fn defined(definition: &Value) -> Vec<String> {
-    let spec = &definition["spec"];
-    let (Some(group), Some(kind)) = (spec["group"].as_str(), spec["names"]["kind"].as_str()) else { return Vec::new() };
-    let versions = spec["versions"].as_array().into_iter().flatten().filter_map(|version| version["name"].as_str());
-    versions.flat_map(|version| [format!("{group}/{version}"), format!("{group}/{version}/{kind}")]).collect()
+fn version_and_kind(object: &Value) -> (&str, &str) {
+    (object["apiVersion"].as_str().unwrap_or_default(), object["kind"].as_str().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -324,16 +324,14 @@ impl Problems {
         let mut alone = Kinds::of(served.running.map(|running| running.apis.clone()));
         alone.learn(objects);
         let mut definers = BTreeSet::new();
-        for name in alone.missing(objects) {
-            if missing.contains(&name) {
-                continue;
-            }
-            for (other, theirs) in all.iter().filter(|(other, _)| other.step != one.step) {
-                let mut with = alone.clone();
-                let defines = with.learn(theirs) && !with.missing(objects).contains(&name);
-                if defines {
-                    definers.insert((other.step, other.name.to_owned()));
-                }
+        // By kind, of which there are few, and not by object.
+        let (absent, nowhere) = (alone.absent(objects), served.kinds.absent(objects));
+        for (other, theirs) in all.iter().filter(|(other, _)| other.step != one.step) {
+            let mut with = alone.clone();
+            let defines =
+                with.learn(theirs) && absent.difference(&nowhere).any(|(version, kind)| with.serves(version, kind));
+            if defines {
+                definers.insert((other.step, other.name.to_owned()));
             }
         }
         let early: Vec<&str> = definers

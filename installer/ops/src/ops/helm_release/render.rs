@@ -40,7 +40,7 @@ pub(super) fn checked(
         }
         let objects = objects::flattened(documents);
         let known = apis.len();
-        apis.extend(objects.iter().flat_map(defined));
+        apis.extend(objects.iter().filter(|object| object["kind"] == CRD).flat_map(objects::defined));
         apis.sort_unstable();
         apis.dedup();
         if apis.len() == known {
@@ -80,17 +80,6 @@ fn outside_of_bundle(op: &HelmRelease, input: &ReleaseInput, objects: &[Value]) 
         op.name,
         each.join(", ")
     ))
-}
-
-/// What a definition adds to the APIs.
-fn defined(object: &Value) -> Vec<String> {
-    let spec = &object["spec"];
-    let (Some(group), Some(kind)) = (spec["group"].as_str(), spec["names"]["kind"].as_str()) else { return Vec::new() };
-    if object["kind"] != CRD {
-        return Vec::new();
-    }
-    let versions = spec["versions"].as_array().into_iter().flatten().filter_map(|version| version["name"].as_str());
-    versions.flat_map(|version| [format!("{group}/{version}"), format!("{group}/{version}/{kind}")]).collect()
 }
 
 fn server_version(machine: &Machine) -> Result<String, OpError> {

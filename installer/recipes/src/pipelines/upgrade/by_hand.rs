@@ -4,14 +4,15 @@ use kubexm_plan::ClusterFacts;
 use kubexm_plan::cluster_facts::{KUBEADM_CONFIG, KubeletFacts, PROGRAMS, ProgramFacts};
 use kubexm_plan::kubeadm_certificates::PKI;
 use kubexm_plan::runtime;
-use kubexm_spec::cluster::{EtcdKind, RegistryKind, RuntimeKind};
-use kubexm_spec::{ClusterImage, KubernetesVersion, Version, depot, one_line};
+use kubexm_spec::cluster::{EtcdKind, RegistryKind};
+use kubexm_spec::{ClusterImage, KubernetesVersion, depot, one_line};
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 use crate::modules::images;
+use crate::paths;
 use crate::phases::ClusterHosts;
-use crate::{paths, support};
+use crate::runtime::as_found;
 
 /// What to do instead.
 const BY_HAND: &str =
@@ -19,7 +20,7 @@ const BY_HAND: &str =
 
 type Rule = fn(&PlanContext<'_>, &ClusterHosts<'_>, &ClusterFacts, &mut Vec<String>);
 
-const RULES: [Rule; 8] = [stamps, runtimes, containerds, registry, etcd, image_names, programs_of_kubernetes, cgroups];
+const RULES: [Rule; 8] = [stamps, runtimes, versions, registry, etcd, image_names, programs_of_kubernetes, cgroups];
 
 /// Refuses a cluster that is upgraded by hand, with every reason.
 ///
@@ -84,45 +85,10 @@ fn runtimes(cx: &PlanContext<'_>, site: &ClusterHosts<'_>, running: &ClusterFact
     }
 }
 
-/// The first containerd whose `ctr images import` has `--local`, with which images are loaded.
-const FIRST_LOCAL_IMPORT: &str = "1.7.0";
-
-/// A containerd stays as it is. One with which the new kubelet does not start would be found out behind `kubeadm upgrade apply`.
-fn containerds(cx: &PlanContext<'_>, site: &ClusterHosts<'_>, running: &ClusterFacts, problems: &mut Vec<String>) {
-    let kind = RuntimeKind::Containerd;
-    if cx.cluster.runtime.kind != kind {
-        return;
-    }
-    // A bundle without kubeadm is refused as such.
-    let Ok(kubernetes) = cx.kubernetes_version(site.first.platform) else { return };
-    let Ok(needed) = support::of(cx.catalogue, &kubernetes) else {
-        problems
-            .push(format!("the bundle's catalogue does not say which containerd Kubernetes {kubernetes} works with"));
-        return;
-    };
-    let minimum = needed.minimum_containerd.as_str();
-    for node in site.members() {
-        let name = node.name();
-        let found = running.nodes.iter().find(|one| one.name == name && one.runtime == kind.to_string());
-        let found = found.map(|one| Version::of(&one.runtime_version)).filter(|found| found.line().is_some());
-        let Some(found) = found else {
-            problems.push(format!(
-                "{name}: the version of its containerd is not known, and Kubernetes {kubernetes} needs {minimum} or newer"
-            ));
-            continue;
-        };
-        let shown = one_line(found.bare());
-        if found < Version::of(minimum) {
-            problems.push(format!(
-                "{name}: containerd is {shown}, and Kubernetes {kubernetes} needs {minimum} or newer: upgrade containerd first"
-            ));
-        } else if found < Version::of(FIRST_LOCAL_IMPORT) {
-            problems.push(format!(
-                "{name}: containerd is {shown}, and images are loaded with `ctr images import --local`, which came with \
-                 {FIRST_LOCAL_IMPORT}: upgrade containerd first"
-            ));
-        }
-    }
+/// The runtime stays as it is. One with which the new kubelet does not start would be found out behind `kubeadm upgrade apply`.
+fn versions(cx: &PlanContext<'_>, site: &ClusterHosts<'_>, running: &ClusterFacts, problems: &mut Vec<String>) {
+    let nodes = site.members().into_iter().map(|node| node.host.name.as_str());
+    problems.extend(as_found::too_old(cx, site.first.platform, nodes, running));
 }
 
 /// Whatever else cluster.yaml names, these nodes do not pull from it.
