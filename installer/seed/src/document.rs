@@ -17,6 +17,9 @@ pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// What an index may take as memory, in bytes: one of 4 MiB with nothing but entries takes half of it.
 const INDEX_MEMORY: usize = 128 << 20;
+/// Most bytes of a type, two names of 127 at most (RFC 6838), and of a platform: it is kept for each repository that a document goes
+/// into.
+const TYPE_LENGTH: usize = 255;
 const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 
 /// One that is pushed.
@@ -74,6 +77,15 @@ struct Form {
     subject: Option<Linked>,
 }
 
+impl Form {
+    /// How many bytes the longest type or platform of those that are kept has.
+    fn longest_type(&self) -> usize {
+        let own = [&self.media_type, &self.artifact_type].into_iter().flatten().map(String::len);
+        let linked = self.manifests.iter().flatten().chain(&self.config).map(Linked::longest_type);
+        own.chain(linked).max().unwrap_or_default()
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Linked {
@@ -82,6 +94,13 @@ struct Linked {
     digest: Digest,
     size: u64,
     platform: Option<PlatformForm>,
+}
+
+impl Linked {
+    fn longest_type(&self) -> usize {
+        let platform = |of: &PlatformForm| of.os.len() + of.architecture.len() + of.variant.len();
+        self.media_type.len().max(self.platform.as_ref().map_or(0, platform))
+    }
 }
 
 #[derive(Deserialize)]
@@ -110,6 +129,9 @@ pub fn read(bundle: &Bundle, digest: Digest, what: &str) -> Result<Parsed, SeedE
 pub fn parse(bytes: Bytes, what: &str) -> Result<Parsed, SeedError> {
     let wrong = |problem: String| SeedError::Document { what: what.to_owned(), problem };
     let form: Form = serde_json::from_slice(&bytes).map_err(|e| wrong(format!("is not an OCI document ({e})")))?;
+    if form.longest_type() > TYPE_LENGTH {
+        return Err(wrong(format!("has a media type or a platform of more than {TYPE_LENGTH} bytes")));
+    }
     let (links, guess) = match (form.manifests, form.config) {
         (Some(_), Some(_)) => return Err(wrong("is an index and a manifest at once".to_owned())),
         (Some(entries), None) => {
@@ -185,6 +207,27 @@ mod tests {
         let parsed = parse(Bytes::from(text), "image x").unwrap();
         let error = with_entries(&parsed.document, |_| true, "image x").unwrap_err().to_string();
         assert!(error.contains("image x") && error.contains("more values"), "{error}");
+    }
+
+    #[test]
+    fn a_type_that_is_longer_than_types_are_is_refused() {
+        let (digest, config) = (Digest::of("1"), |media_type: &str| {
+            format!(r#""config":{{"mediaType":"{media_type}","digest":"{}","size":1}}"#, Digest::of("2"))
+        });
+        let of = |length: usize| {
+            let long = "a".repeat(length);
+            [
+                format!(r#"{{"artifactType":"{long}",{}}}"#, config("")),
+                format!("{{{}}}", config(&long)),
+                format!(r#"{{"manifests":[{{"mediaType":"{long}","digest":"{digest}","size":1}}]}}"#),
+                format!(r#"{{"manifests":[{{"platform":{{"os":"{long}"}},"digest":"{digest}","size":1}}]}}"#),
+            ]
+        };
+        assert!(of(TYPE_LENGTH).into_iter().all(|text| parse(Bytes::from(text), "x").is_ok()));
+        for text in of(TYPE_LENGTH + 1) {
+            let error = parse(Bytes::from(text), "image x").unwrap_err().to_string();
+            assert!(error.contains("image x") && error.contains("more than 255 bytes"), "{error}");
+        }
     }
 
     #[test]

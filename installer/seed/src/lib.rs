@@ -30,6 +30,7 @@ mod plan;
 mod platforms;
 mod push;
 mod record;
+mod reduced;
 mod report;
 mod rest;
 mod seeding;

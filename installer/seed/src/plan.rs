@@ -12,6 +12,7 @@ use crate::error::{Collision, SeedError};
 use crate::form::Form;
 use crate::naming::Naming;
 use crate::platforms::{Pushed, choose};
+use crate::reduced::Reduced;
 use crate::report::{Mapped, State};
 
 /// What of a bundle is pushed.
@@ -72,8 +73,9 @@ pub fn plan(contents: &Contents, naming: &Naming, choice: &Choice) -> Result<See
         by_digest: Vec::new(),
         forms: BTreeMap::new(),
     };
+    let mut reduced = Reduced::default();
     for (name, image) in &contents.images {
-        match choose(image, &platforms, choice.sparse_indexes)? {
+        match choose(image, &platforms, choice.sparse_indexes, &mut reduced)? {
             Some(pushed) => planner.image(name, image, pushed, &platforms)?,
             None => {
                 planner.plan.notes.push(format!("{name}: left out, since the bundle has it for other platforms only"))

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use kubexm_spec::{Digest, Platform};
 
 use crate::contents::Image;
-use crate::document::{self, Document, Links};
+use crate::document::{Document, Links};
 use crate::error::SeedError;
 use crate::form::Form;
+use crate::reduced::Reduced;
 
 /// What is pushed of an image.
 #[derive(Debug)]
@@ -22,7 +23,12 @@ pub struct Pushed {
 }
 
 /// What is pushed of an image for these platforms; none where it has none of them.
-pub fn choose(image: &Image, platforms: &BTreeSet<Platform>, sparse: bool) -> Result<Option<Pushed>, SeedError> {
+pub fn choose(
+    image: &Image,
+    platforms: &BTreeSet<Platform>,
+    sparse: bool,
+    reduced: &mut Reduced,
+) -> Result<Option<Pushed>, SeedError> {
     let what = format!("image {}", image.reference);
     let lost = || SeedError::Internal(format!("{what}: a document that was read is missing"));
     let Some(target) = image.documents.get(&image.target) else { return without_index(image, platforms) };
@@ -70,7 +76,7 @@ pub fn choose(image: &Image, platforms: &BTreeSet<Platform>, sparse: bool) -> Re
         return Ok(Some(Pushed { documents: documents(&only)?, target: only[0], form: Form::OnePlatform }));
     }
     let complete: BTreeSet<Digest> = kept.into_iter().filter(|(_, whole)| *whole).map(|(digest, _)| digest).collect();
-    let reduced = Arc::new(document::with_entries(&target.document, |digest| complete.contains(digest), &what)?);
+    let reduced = reduced.index(&target.document, complete, &what)?;
     let mut all = documents(&order)?;
     all.push(Arc::clone(&reduced));
     Ok(Some(Pushed { documents: all, target: reduced.digest, form: Form::Reduced }))
@@ -148,6 +154,7 @@ mod tests {
     use kubexm_spec::Reference;
 
     use super::*;
+    use crate::document;
 
     #[test]
     fn an_index_that_is_named_many_times_is_walked_once() {
@@ -173,7 +180,7 @@ mod tests {
         let (reference, referrers) = (Reference::read("a.b/x:1").unwrap(), BTreeMap::new());
         let manifests = [(Platform::LINUX_AMD64, manifest)].into();
         let image = Image { reference, target, documents, manifests, referrers };
-        let pushed = choose(&image, &[Platform::LINUX_AMD64].into(), true).unwrap().unwrap();
+        let pushed = choose(&image, &[Platform::LINUX_AMD64].into(), true, &mut Reduced::default()).unwrap().unwrap();
         assert_eq!(pushed.documents.len(), 9, "the manifest, what is above it, and the target");
         assert_eq!(pushed.documents[0].digest, manifest);
         assert_eq!(pushed.form, Form::Sparse);

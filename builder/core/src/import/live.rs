@@ -1,5 +1,6 @@
 //! The images of a running cluster, from `kubectl get pods -A -o json`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use kubexm_spec::Digest;
@@ -17,6 +18,8 @@ use super::yaml::{Map, cluster};
 /// What pods may take as memory, in bytes: 256 MiB of real ones take two or three GiB. Who may make pods writes what is in
 /// them, and small values take fifty times their length.
 const MEMORY_LIMIT: usize = 4 << 30;
+/// Most bytes of a name that is shown, as many as an API server takes: a pod is named for each of its containers.
+const NAME_LENGTH: usize = 253;
 /// Where a pod names containers, and where it says what became of them.
 const LISTS: [(&str, &str); 3] = [
     ("initContainers", "initContainerStatuses"),
@@ -47,17 +50,19 @@ pub fn live(json: &[u8]) -> Result<Imported, ImportError> {
     }
     for other in others {
         let (kind, name) = (other["kind"].as_str().unwrap_or("?"), other["metadata"]["name"].as_str().unwrap_or("?"));
-        left.push(Left { line: 0, path: format!("{kind} {name}"), reason: "it is not a pod".to_owned() });
+        left.push(Left { line: 0, path: format!("{} {}", cut(kind), cut(name)), reason: "it is not a pod".to_owned() });
     }
     for pod in pods {
-        let text = |name: &str| pod["metadata"][name].as_str().unwrap_or("?").to_owned();
+        let text = |name: &str| cut(pod["metadata"][name].as_str().unwrap_or("?"));
         let pod_name = format!("{}/{}", text("namespace"), text("name"));
         for (containers, statuses) in LISTS {
+            let statuses = by_name(&pod["status"][statuses]);
             for container in pod["spec"][containers].as_array().into_iter().flatten() {
                 let name = container["name"].as_str().unwrap_or_default();
-                let status = pod["status"][statuses].as_array().into_iter().flatten().find(|s| s["name"] == name);
-                let mut say =
-                    |reason| left.push(Left { line: 0, path: format!("{pod_name}: {containers} {name}"), reason });
+                let status = statuses.get(name).copied();
+                let mut say = |reason| {
+                    left.push(Left { line: 0, path: format!("{pod_name}: {containers} {}", cut(name)), reason });
+                };
                 match reference(container, status) {
                     Ok(Found { reference, instead_of_id }) => {
                         if instead_of_id {
@@ -87,6 +92,25 @@ pub fn live(json: &[u8]) -> Result<Imported, ImportError> {
     left.extend(refused);
     let not_buildable = buildable::problems(&cluster_yaml);
     Ok(Imported { kind: "PodList".to_owned(), cluster_yaml, left, assumed: Vec::new(), not_buildable })
+}
+
+/// What a pod says of its containers: of each name what comes first.
+fn by_name(statuses: &Value) -> BTreeMap<&str, &Value> {
+    let mut all = BTreeMap::new();
+    for status in statuses.as_array().into_iter().flatten() {
+        if let Some(name) = status["name"].as_str() {
+            all.entry(name).or_insert(status);
+        }
+    }
+    all
+}
+
+/// A name as it is shown.
+fn cut(name: &str) -> Cow<'_, str> {
+    match name.len() > NAME_LENGTH {
+        true => format!("{}…", &name[..name.floor_char_boundary(NAME_LENGTH)]).into(),
+        false => name.into(),
+    }
 }
 
 /// What is to be asked for.
@@ -142,6 +166,8 @@ fn is_same(repository: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -149,5 +175,27 @@ mod tests {
         // It has no end: whoever parses it says that.
         let pods = format!(r#"{{"kind":"List","items":[{}"#, "{},".repeat(6_000_000));
         assert!(matches!(live(pods.as_bytes()), Err(ImportError::ManyPods)));
+    }
+
+    #[test]
+    fn a_pod_with_a_name_of_any_length_is_not_written_out_for_each_of_its_containers() {
+        let pod = |name: &str| {
+            let containers = [json!({"name": name}), json!({"name": "b", "image": "r.test/b:1"})];
+            json!({"kind": "Pod", "metadata": {"namespace": name, "name": name}, "spec": {"containers": containers}})
+        };
+        let paths = |name: &str| {
+            let imported = live(pod(name).to_string().as_bytes()).unwrap();
+            imported.left.into_iter().map(|left| left.path).collect::<Vec<_>>()
+        };
+        assert_eq!(paths("a"), ["a/a: containers a"]);
+        let shown = format!("{}…", "a".repeat(NAME_LENGTH));
+        assert_eq!(paths(&"a".repeat(5000)), [format!("{shown}/{shown}: containers {shown}")]);
+    }
+
+    #[test]
+    fn of_two_statuses_with_one_name_the_first_is_taken() {
+        let statuses = json!([{"name": "a", "imageID": "1"}, {}, {"name": "a", "imageID": "2"}]);
+        let found = by_name(&statuses);
+        assert_eq!((found.len(), &found["a"]["imageID"]), (1, &json!("1")));
     }
 }

@@ -1,6 +1,8 @@
 //! What a bundle would change of the add-ons of a running cluster: object by object, and field by field. Nothing is changed for it, and
 //! neither a value of a Secret nor what looks like one is shown.
 
+mod fields;
+
 use std::collections::BTreeMap;
 
 use kubexm_charts::objects::Identity;
@@ -9,15 +11,15 @@ use kubexm_plan::op::Manifests;
 use kubexm_plan::{Op, Plan};
 use serde_json::Value;
 
+use self::fields::Fields;
 use crate::addons::installed;
 use crate::addons::kinds::Kinds;
 use crate::addons::rendered::{Content, Planned, Renderer, is_installed, of_file, planned};
-use crate::diff::{document_without_secrets, path_without_secrets};
+use crate::diff::document_without_secrets;
 use crate::error::SessionError;
 use crate::events;
 use crate::observe::subject::Subject;
 use crate::plan::Checked;
-use crate::support_bundle::redact::MARK;
 
 const DEFINITION: &str = "CustomResourceDefinition";
 
@@ -183,8 +185,10 @@ impl<S: Subject> Checked<'_, S> {
                 let wanted = wanted.into_iter().map(|object| masked(object, &salt)).collect();
                 let before = there.map(|there| there.objects.clone());
                 (diff.change, diff.objects) = match before {
-                    None => (Change::Installed, Some(objects(Vec::new(), wanted, one.namespace))),
-                    Some(Some(before)) => (Change::Changed, Some(objects(before, wanted, one.namespace))),
+                    None => (Change::Installed, Some(objects(Vec::new(), wanted, one.namespace, &mut diff.notes))),
+                    Some(Some(before)) => {
+                        (Change::Changed, Some(objects(before, wanted, one.namespace, &mut diff.notes)))
+                    }
                     Some(None) => (Change::Changed, None),
                 };
             } else if there.is_none() {
@@ -246,14 +250,16 @@ fn removals(plan: &Plan, running: &InstalledAddons) -> Vec<AddonDiff> {
         };
         // One of somebody else is left alone.
         let Some(there) = running.addons.iter().find(is_it).filter(|there| there.ours) else { continue };
+        let mut notes = notes(Some(there));
         let before = there.objects.clone();
+        let objects = before.map(|before| objects(before, Vec::new(), namespace, &mut notes));
         all.push(AddonDiff {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             kind,
             change: Change::Removed,
-            objects: before.map(|before| objects(before, Vec::new(), namespace)),
-            notes: notes(Some(there)),
+            objects,
+            notes,
         });
     }
     all
@@ -261,21 +267,22 @@ fn removals(plan: &Plan, running: &InstalledAddons) -> Vec<AddonDiff> {
 
 type Key = (Identity, String);
 
-/// What differs between two lists of objects; those that are the same are left out.
-fn objects(before: Vec<Value>, after: Vec<Value>, default: &str) -> Vec<ObjectDiff> {
+/// What differs between two lists of objects; those that are the same are left out. A note says how many fields are not named.
+fn objects(before: Vec<Value>, after: Vec<Value>, default: &str, notes: &mut Vec<String>) -> Vec<ObjectDiff> {
     let (mut before, mut after) = (by_identity(before, default), by_identity(after, default));
     let keys: std::collections::BTreeSet<Key> = before.keys().chain(after.keys()).cloned().collect();
-    let mut all = Vec::new();
+    let (mut all, mut compared) = (Vec::new(), Fields::default());
     for key in keys {
         let (old, new) = (before.remove(&key), after.remove(&key));
-        let mut fields = Vec::new();
-        let change = match (&old, &new) {
-            (None, _) => Change::Installed,
-            (_, None) => Change::Removed,
+        let (change, fields) = match (&old, &new) {
+            (None, _) => (Change::Installed, Vec::new()),
+            (_, None) => (Change::Removed, Vec::new()),
             (Some(old), Some(new)) => {
                 let (shown_old, shown_new) = (shown(old), shown(new));
-                changed("", (Some(old), Some(&shown_old)), (Some(new), Some(&shown_new)), &mut fields);
-                if fields.is_empty() { continue } else { Change::Changed }
+                match compared.of((Some(old), Some(&shown_old)), (Some(new), Some(&shown_new))) {
+                    None => continue,
+                    Some(fields) => (Change::Changed, fields),
+                }
             }
         };
         let Some(object) = new.or(old) else { continue };
@@ -289,6 +296,10 @@ fn objects(before: Vec<Value>, after: Vec<Value>, default: &str) -> Vec<ObjectDi
             change,
             fields,
         });
+    }
+    match compared.more() {
+        0 => {}
+        more => notes.push(format!("so many fields would change that {more} more of them are not named")),
     }
     all
 }
@@ -314,46 +325,12 @@ fn shown(object: &Value) -> Value {
     if object["kind"] == "Secret" { object.clone() } else { document_without_secrets(object) }
 }
 
-/// A value, and what is shown of it.
-type Pair<'a> = (Option<&'a Value>, Option<&'a Value>);
-
-/// Adds what differs between two documents, as deep as they have the same shape.
-fn changed(field: &str, before: Pair<'_>, after: Pair<'_>, into: &mut Vec<Changed>) {
-    match (before.0, after.0) {
-        (old, new) if old == new => {}
-        (Some(Value::Object(one)), Some(Value::Object(other))) => {
-            let keys: std::collections::BTreeSet<&String> = one.keys().chain(other.keys()).collect();
-            for key in keys {
-                let name = match (field.is_empty(), key.contains(['.', '/'])) {
-                    (_, true) => format!("{field}[{key:?}]"),
-                    (true, false) => key.clone(),
-                    (false, false) => format!("{field}.{key}"),
-                };
-                let of = |shown: Option<&'_ Value>| shown.and_then(|shown| shown.get(key)).cloned();
-                let (old, new) = (of(before.1), of(after.1));
-                changed(&name, (one.get(key), old.as_ref()), (other.get(key), new.as_ref()), into);
-            }
-        }
-        (Some(Value::Array(one)), Some(Value::Array(other))) if one.len() == other.len() => {
-            for (n, pair) in one.iter().zip(other).enumerate() {
-                let of = |shown: Option<&'_ Value>| shown.and_then(|shown| shown.get(n)).cloned();
-                let (old, new) = (of(before.1), of(after.1));
-                changed(&format!("{field}[{n}]"), (Some(pair.0), old.as_ref()), (Some(pair.1), new.as_ref()), into);
-            }
-        }
-        _ => {
-            // Below a name that is a secret nothing is shown.
-            let of = |(value, shown): Pair<'_>| value.map(|_| shown.cloned().unwrap_or_else(|| MARK.into()));
-            into.push(Changed { field: path_without_secrets(field), before: of(before), after: of(after) });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::support_bundle::redact::MARK;
 
     fn map(name: &str, value: Value) -> Value {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "x"}}, "data": value})
@@ -367,7 +344,12 @@ mod tests {
         let mut relabeled = map("a", json!({"k": "2"}));
         relabeled["metadata"]["labels"]["app.kubernetes.io/name"] = "y".into();
         let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}});
-        let found = objects([before, vec![claim]].concat(), vec![relabeled, map("c", json!({})), same], "apps");
+        let found = objects(
+            [before, vec![claim]].concat(),
+            vec![relabeled, map("c", json!({})), same],
+            "apps",
+            &mut Vec::new(),
+        );
         let said: Vec<(&str, &str, bool)> =
             found.iter().map(|one| (one.name.as_str(), one.change.word(), one.kept)).collect();
         let fields: Vec<&str> = found[0].fields.iter().map(|one| one.field.as_str()).collect();
@@ -387,7 +369,7 @@ mod tests {
                 json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": pod});
             vec![map("a", json!({"password": password, "level": "1"})), deployment]
         };
-        let found = objects(of("hunter2"), of("hunter23"), "apps");
+        let found = objects(of("hunter2"), of("hunter23"), "apps", &mut Vec::new());
         assert!(!format!("{found:?}").contains("hunter"), "{found:?}");
         let all: Vec<&Changed> = found.iter().flat_map(|one| &one.fields).collect();
         let fields: Vec<&str> = all.iter().map(|one| one.field.as_str()).collect();
@@ -399,7 +381,7 @@ mod tests {
     #[test]
     fn a_field_whose_name_is_a_secret_is_a_change_without_it() {
         let of = |level: &str| vec![map("a", json!({"https://user:hunter2@r.test/": level}))];
-        let found = objects(of("1"), of("2"), "apps");
+        let found = objects(of("1"), of("2"), "apps", &mut Vec::new());
         let one = &found[0].fields[0];
         assert_eq!((&one.before, &one.after), (&Some(json!(MARK)), &Some(json!(MARK))), "{found:?}");
         assert!(!format!("{found:?}").contains("hunter2") && one.field.contains("r.test"), "{found:?}");
