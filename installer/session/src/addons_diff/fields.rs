@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::Changed;
 use crate::diff::path_without_secrets;
 use crate::support_bundle::redact::MARK;
 
@@ -18,6 +17,17 @@ const LONGEST: usize = 4096;
 
 /// A value, and what is shown of it.
 type Pair<'a> = (Option<&'a Value>, Option<&'a Value>);
+
+/// A field that would change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Changed {
+    /// `spec.template.spec.containers[0].image`.
+    pub field: String,
+    /// None if it is not there.
+    pub before: Option<Value>,
+    /// None if it would go.
+    pub after: Option<Value>,
+}
 
 /// What differs between documents of one add-on.
 pub(super) struct Fields {

@@ -11,6 +11,7 @@ use kubexm_plan::op::Manifests;
 use kubexm_plan::{Op, Plan};
 use serde_json::Value;
 
+pub use self::fields::Changed;
 use self::fields::Fields;
 use crate::addons::installed;
 use crate::addons::kinds::Kinds;
@@ -81,17 +82,6 @@ pub struct ObjectDiff {
     pub fields: Vec<Changed>,
     /// Whether it outlives its add-on: it holds data or objects of others.
     pub kept: bool,
-}
-
-/// A field that would change.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Changed {
-    /// `spec.template.spec.containers[0].image`.
-    pub field: String,
-    /// None if it is not there.
-    pub before: Option<Value>,
-    /// None if it would go.
-    pub after: Option<Value>,
 }
 
 impl AddonsDiff {
