@@ -14,6 +14,8 @@ in_lab() (
 # shellcheck disable=SC2153  # lib.sh sets it
 registry_down() { stop "$NETRUN/registry.pid" "$NETRUN/registry.yml"; }
 by_hand() {
+  # Another scene of this lane may have had hosts of these addresses.
+  rm -rf "$WORK/by-hand"
   mkdir -p "$WORK/by-hand"
   lab in-net env HOSTS="a1=10.77.0.31 a2=10.77.0.32" KEY="$LAB/id" FILES="$LAB/origin" REGISTRY=10.77.0.1:5000 WORK="$WORK/by-hand" \
     FLANNEL="$ROOT/tests/lab/kube-flannel.yaml" bash "$ROOT/tests/bench/by-hand.sh" > "$WORK/by-hand.log" 2>&1 ||
