@@ -109,7 +109,7 @@ check "a second upgrade changes nothing" nothing_done
 still_adopted() { install status -f "$NEXT_YAML" --json > "$WORK/status.json" && python3 -c 'import json,sys; f=json.load(open(sys.argv[1]))["clusters"][0]["facts"]; print(f["id"], f["name"], f["serverVersion"]); assert f["id"] and f["name"]=="lab" and len(f["nodes"])==2' "$WORK/status.json"; }
 check "status knows it" still_adopted
 check "certs check reads its certificates" says 0 "none has ended" install certs check -f "$NEXT_YAML"
-check "it has a backup" install backup --to "$WORK/backups" -f "$NEXT_YAML"
+check "it has a backup" install backup --to "$WORK/backups-adopt-upgrade" -f "$NEXT_YAML"
 check "drift compares it with the bundle" exits 58 install drift --bundle "$NEXT_FILE" -f "$NEXT_YAML"
 check "a create is refused by name" says 22 '`kubexm-install create` does not work on adopted clusters' install create --bundle "$NEXT_FILE" -f "$NEXT_YAML" -y
 check "the adoption is rolled back" says 0 "not adopted any more" install adopt -f "$OLD_YAML" -y --roll-back "$ADOPTION"

@@ -52,7 +52,7 @@ YAML=$WORK/adopt-one.yaml
 lab cluster-yaml a1 10.77.0.31 > "$YAML"
 check "and so is a node that cluster.yaml does not have" says 53 "node that cluster.yaml does not have" looks
 YAML=
-check "a cluster that is not adopted has no backup" says 53 "the cluster has no id" install backup --to "$WORK/backups" -f "$ADOPT_YAML" --accept-new-host-keys
+check "a cluster that is not adopted has no backup" says 53 "the cluster has no id" install backup --to "$WORK/backups-adopt" -f "$ADOPT_YAML" --accept-new-host-keys
 
 check "it is adopted" says 0 "cluster lab is adopted: 2 steps changed something" adopt -y
 only_stamps() {
@@ -73,8 +73,8 @@ check "a look says so" says 0 "it is adopted already" looks
 has_id() { install status -f "$ADOPT_YAML" --json > "$WORK/status.json" && python3 -c 'import json,sys; f=json.load(open(sys.argv[1]))["clusters"][0]["facts"]; print(f["id"], f["name"]); assert f["id"] and f["name"]=="lab" and len(f["nodes"])==2' "$WORK/status.json"; }
 check "status knows its id and its nodes" has_id
 check "certs check reads its certificates" says 0 "none has ended" install certs check -f "$ADOPT_YAML"
-check "it has a backup" install backup --to "$WORK/backups" -f "$ADOPT_YAML"
-check "which verifies" bash -c "KUBEXM_HOME='$WORK/$HOME_NAME' '$INSTALL' backup verify '$WORK'/backups/lab-*"
+check "it has a backup" install backup --to "$WORK/backups-adopt" -f "$ADOPT_YAML"
+check "which verifies" bash -c "KUBEXM_HOME='$WORK/$HOME_NAME' '$INSTALL' backup verify '$WORK'/backups-adopt/lab-*"
 check "drift compares it with the bundle" exits 58 install drift --bundle "$FILE" -f "$ADOPT_YAML"
 
 # files HOST: every file of kubeadm's, and the kubeconfigs, with mode, owner and digest
