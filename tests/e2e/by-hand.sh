@@ -23,6 +23,15 @@ by_hand() {
 }
 trees_of() { local host; for host in a1 a2; do tree "$host" > "$WORK/tree-$1-$host" || return 1; done; }
 same_trees_as() { local host rc=0; trees_of now; for host in a1 a2; do same "$WORK/tree-$1-$host" "$WORK/tree-now-$host" || rc=1; done; return "$rc"; }
+# Since the trees of before nothing but kubexm's own folder and its agent came.
+only_stamps() {
+  local host
+  trees_of now
+  for host in a1 a2; do
+    diff "$WORK/tree-before-$host" "$WORK/tree-now-$host" | sed -n 's/^[<>] //p' | grep -vE " \./(var/lib/kubexm|usr/local/bin/kubexm-install)(/| |\$)" && return 1
+  done
+  return 0
+}
 # Nothing was restarted: every container is the one that it was.
 containers() {
   kubectl_on a1 get pods -A -o json > "$WORK/pods.json" || return 1
