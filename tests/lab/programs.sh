@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # Programs built from published Go modules with the ordinary Go client: the lab downloads no binaries.
+. "$HERE/tools.sh"
 
 # Go's caches grow to tens of GB: they live with the lab and are dropped after a build.
 export GOCACHE=$LAB/go/cache GOMODCACHE=$LAB/go/mod GOFLAGS=-modcacherw

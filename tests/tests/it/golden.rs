@@ -14,6 +14,18 @@ fn settings() -> insta::Settings {
     settings
 }
 
+/// What a host's ledger lists, by name: which of two steps that run at once ends first differs from one create to another.
+fn in_order(plan: &str) -> String {
+    let listed = |line: &&str| line.starts_with("    ");
+    let mut lines: Vec<&str> = plan.lines().collect();
+    for run in lines.chunk_by_mut(|one, next| listed(&one) == listed(&next)) {
+        if run.first().is_some_and(listed) {
+            run.sort_unstable();
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
 #[tokio::test]
 async fn every_pipeline_has_a_golden_plan() {
     let settings = settings();
@@ -21,12 +33,12 @@ async fn every_pipeline_has_a_golden_plan() {
         let mut samples = FLEETS.iter().chain(&SAMPLES);
         let sample = samples.find(|sample| sample.is_for(pipeline)).expect("a sample for every pipeline");
         let case = Case::<Simulated>::of(sample, pipeline).await.expect("a plan");
-        settings.bind(|| insta::assert_snapshot!(pipeline.name(), case.plan().render()));
+        settings.bind(|| insta::assert_snapshot!(pipeline.name(), in_order(&case.plan().render())));
     }
 }
 
 #[tokio::test]
 async fn the_upgrade_of_an_adopted_cluster_has_a_golden_plan() {
     let case = Case::<Simulated>::of_adopted_upgrade(&ADOPTED).await.expect("a plan");
-    settings().bind(|| insta::assert_snapshot!("upgrade-adopted", case.plan().render()));
+    settings().bind(|| insta::assert_snapshot!("upgrade-adopted", in_order(&case.plan().render())));
 }

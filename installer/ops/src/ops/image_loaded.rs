@@ -45,10 +45,10 @@ impl Converge for ImageLoaded {
 
     fn satisfied(&self, found: &Loaded, _: &Machine) -> bool {
         let wanted = known_digest(self, found.by_tag.as_ref()).to_string();
-        let good = |listed: &Option<Listed>| {
-            listed.as_ref().is_some_and(|image| image.digest == wanted && image.pinned && image.managed)
-        };
-        found.complete && good(&found.by_tag) && good(&found.by_digest)
+        let good = |listed: &Option<Listed>| listed.as_ref().is_some_and(|i| i.digest == wanted && i.managed);
+        // An image is pinned if one of its names is; where a pod has containerd ask for a tag again, the tag's new entry is not.
+        let pinned = [&found.by_tag, &found.by_digest].into_iter().flatten().any(|image| image.pinned);
+        found.complete && good(&found.by_tag) && good(&found.by_digest) && pinned
     }
 
     fn overwrites(&self, _: &Machine) -> Vec<String> {
@@ -354,6 +354,28 @@ mod tests {
                 }
             }),
         ]);
+    }
+
+    /// A second `create` would load it again, with each pod that has pulled it in between.
+    #[test]
+    fn an_image_that_a_pod_has_pulled_again_is_pinned_by_its_other_name() {
+        let digest = Digest::of("pause");
+        let op = ImageLoaded {
+            reference: "registry.k8s.io/pause:3.10.1".to_owned(),
+            digest,
+            manifest: None,
+            platform: "linux/amd64".into(),
+            runtime: RuntimeKind::Containerd,
+            source: Default::default(),
+        };
+        let host = crate::fake::host::Host::fresh();
+        let satisfied = |by_tag: bool, by_digest: bool| {
+            let named = |pinned| Some(Listed { digest: digest.to_string(), managed: true, pinned });
+            let found = Loaded { by_tag: named(by_tag), by_digest: named(by_digest), complete: true };
+            op.satisfied(&found, &host.machine)
+        };
+        assert!(satisfied(true, true) && satisfied(false, true) && satisfied(true, false));
+        assert!(!satisfied(false, false));
     }
 
     #[test]
