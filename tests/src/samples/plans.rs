@@ -31,7 +31,8 @@ impl Sample {
     /// The bundle and the plan that adds [`Sample::added`] to the cluster of the others.
     pub fn plan_add_node(&self) -> (SyntheticBundle, CheckedPlan) {
         let add = |cx: &PlanContext<'_>| {
-            kubexm_recipes::add_node(cx, &kubexm_plan::ClusterFacts::default(), &kubexm_recipes::absent(cx)?)
+            let running = kubexm_plan::ClusterFacts::default();
+            kubexm_recipes::add_node(cx, &running, &kubexm_recipes::absent(cx, &running)?)
         };
         self.plan_of(&self.cluster(), &self.facts_before_add_node(), add)
     }
@@ -41,7 +42,7 @@ impl Sample {
     /// # Errors
     /// Why they cannot be added.
     pub fn plan_add_node_to(&self, running: &ClusterFacts) -> Result<(SyntheticBundle, CheckedPlan), String> {
-        let add = |cx: &PlanContext<'_>| kubexm_recipes::add_node(cx, running, &kubexm_recipes::absent(cx)?);
+        let add = |cx: &PlanContext<'_>| kubexm_recipes::add_node(cx, running, &kubexm_recipes::absent(cx, running)?);
         self.try_plan_of(&self.cluster(), &self.facts_before_add_node(), add).map_err(|error| error.to_string())
     }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use kubexm_plan::cluster_facts::EtcdMember;
+use kubexm_plan::cluster_facts::{AppliedCluster, EtcdMember};
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::{ClusterFacts, Facts, Op, Pipeline, Plan, Step, StepId};
 use kubexm_spec::Version;
 use kubexm_spec::cluster::{Cluster, EtcdKind, Host, document};
+use serde_json::Value;
 
 use crate::balancer::external;
 use crate::context::{PlanContext, PlannedHost};
@@ -23,11 +24,21 @@ const PEER_PORT: u16 = 2380;
 /// Of static pods.
 const MANIFESTS: &str = "/etc/kubernetes/manifests/";
 
-/// Hosts of cluster.yaml that are not in the cluster yet, in its order.
-pub fn absent(cx: &PlanContext<'_>) -> Result<Vec<String>, RecipeError> {
+/// Hosts of cluster.yaml that are not in the cluster yet, in its order; or that have joined it in a run that did not get as far as its record,
+/// and nobody can continue that run any more.
+pub fn absent(cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<Vec<String>, RecipeError> {
     let nodes = cx.nodes()?;
-    let absent = nodes.iter().filter(|n| n.in_cluster() && !is_joined(cx, n.name()));
-    Ok(absent.map(|n| n.name().to_owned()).collect())
+    let recorded = running.applied.as_ref().map(recorded_hosts).filter(|hosts| !hosts.is_empty());
+    let unrecorded = |host: &str| recorded.as_ref().is_some_and(|hosts| !hosts.contains(host));
+    let is_first = |host: &str| cx.cluster.first_control_plane().is_some_and(|first| first.name == host);
+    let is_absent = |host: &str| !is_joined(cx, host) || (unrecorded(host) && !is_first(host));
+    let absent = nodes.iter().filter(|node| node.in_cluster() && is_absent(node.name()));
+    Ok(absent.map(|node| node.name().to_owned()).collect())
+}
+
+fn recorded_hosts(applied: &AppliedCluster) -> BTreeSet<&str> {
+    let hosts = applied.cluster.pointer("/spec/hosts").and_then(Value::as_array);
+    hosts.into_iter().flatten().filter_map(|host| host["name"].as_str()).collect()
 }
 
 fn is_joined(cx: &PlanContext<'_>, host: &str) -> bool {

@@ -105,7 +105,7 @@ impl<'a> Recipe<'a> {
                 return create::create_again(cx, running);
             }
             Self::AddonsApply(named) => return addons_apply(cx, running, named),
-            Self::AddNode([]) => add_node(cx, running, &absent(cx)?)?,
+            Self::AddNode([]) => add_node(cx, running, &absent(cx, running)?)?,
             Self::AddNode(named) => add_node(cx, running, named)?,
             Self::Upgrade(options) => {
                 let Upgrade { plan, warnings } = upgrade(cx, running, options)?;

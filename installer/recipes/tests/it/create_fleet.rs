@@ -4,15 +4,15 @@
 use std::net::IpAddr;
 
 use crate::common::{Site, fleet_text, text};
-use kubexm_plan::ClusterFacts;
-use kubexm_plan::cluster_facts::{AppliedCluster, EtcdMember};
+use kubexm_plan::cluster_facts::{AppliedCluster, EtcdMember, applied};
 use kubexm_plan::facts::Leftover;
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::op::{NodeDelete, Op};
-use kubexm_plan::{Plan, Step, StepId, Undo};
+use kubexm_plan::{BundleRecord, ClusterFacts, Plan, Step, StepId, Undo};
 use kubexm_recipes::{RecipeError, add_node, sample};
-use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{InternalKind, LoadBalancerMode, SecretSource};
+use kubexm_spec::{Digest, ExitCode};
+use serde_json::{Value, json};
 
 #[track_caller]
 fn checked(plan: Plan) -> Plan {
@@ -288,9 +288,31 @@ fn a_control_plane_can_be_added_and_brings_its_slots() {
 fn the_hosts_to_add_are_those_that_are_not_in_the_cluster() {
     let mut site = Site::of(sample::fleet(1, 2));
     site.join_all_but("node2");
-    assert_eq!(kubexm_recipes::absent(&site.cx()).unwrap(), ["node2"]);
+    let absent = |site: &Site, running: &ClusterFacts| kubexm_recipes::absent(&site.cx(), running).unwrap();
+    let unknown = ClusterFacts::default();
+    assert_eq!(absent(&site, &unknown), ["node2"]);
+    // One that has joined in a run that nobody continues is not in the record.
+    let recorded = |hosts: &[&str]| {
+        let hosts: Vec<Value> = hosts.iter().map(|name| json!({"name": name})).collect();
+        let bundle =
+            BundleRecord { manifest: Digest::of("bundle"), signers: Default::default(), date: None, sequence: None };
+        let applied = AppliedCluster {
+            schema: applied::SCHEMA.to_owned(),
+            name: "demo".to_owned(),
+            id: None,
+            kubernetes: "v1.34.4".to_owned(),
+            cluster_sha256: Digest::of("cluster.yaml"),
+            cluster: json!({"spec": {"hosts": hosts}}),
+            bundle,
+            program: "kubexm-install 0".to_owned(),
+        };
+        ClusterFacts { applied: Some(applied), ..ClusterFacts::default() }
+    };
+    assert_eq!(absent(&site, &recorded(&["node1", "node2", "node3"])), ["node2"]);
+    assert_eq!(absent(&site, &recorded(&["node1"])), ["node2", "node3"]);
+    assert_eq!(absent(&site, &recorded(&["node3"])), ["node2"], "the first control plane is the business of create");
     site.facts.get_mut("node3").unwrap().stamp.as_mut().unwrap().cluster = "another".to_owned();
-    assert_eq!(kubexm_recipes::absent(&site.cx()).unwrap(), ["node2", "node3"]);
+    assert_eq!(absent(&site, &unknown), ["node2", "node3"]);
 }
 
 #[test]

@@ -8,8 +8,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use kubexm_engine::ClusterPki;
 use kubexm_plan::Authority;
 
+use zeroize::Zeroizing;
+
 use super::{Authorities, Change};
+use crate::bundle::SITE_KEY;
 use crate::error::SessionError;
+use crate::files;
 use crate::home::ClusterHome;
 
 /// The pki folder that a run will use.
@@ -86,6 +90,7 @@ impl Staged {
             }
             false => None,
         };
+        keep_site_key(&place, &self.folder)?;
         match replaced {
             Some(aside) => rename(&place, &aside)?,
             None => remove(&place)?,
@@ -95,6 +100,19 @@ impl Staged {
         fs::File::open(folder)
             .and_then(|folder| folder.sync_all())
             .map_err(|error| SessionError::disk("sync", folder, &error))
+    }
+}
+
+/// The key of package repositories is this home's and of no CA: hosts trust it, and another one would be a change on each of them.
+fn keep_site_key(from: &Path, to: &Path) -> Result<(), SessionError> {
+    let [from, to] = [from, to].map(|folder| folder.join(SITE_KEY));
+    if to.exists() {
+        return Ok(());
+    }
+    match fs::read(&from) {
+        Ok(key) => files::write_private(&to, &Zeroizing::new(key)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(SessionError::disk("read", &from, &error)),
     }
 }
 

@@ -17,3 +17,5 @@ mod site_key;
 pub mod trust;
 mod values_files;
 mod verified;
+
+pub(crate) use site_key::FILE as SITE_KEY;

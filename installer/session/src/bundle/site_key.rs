@@ -11,9 +11,12 @@ use crate::home::ClusterHome;
 /// Sufficient beyond 2030 (NIST SP 800-57), and generated in a second or two.
 const BITS: u32 = 3072;
 
+/// Its file.
+pub const FILE: &str = "packages-key.asc";
+
 /// Reads the key, or generates and stores it, readable by its owner only.
 pub fn open(home: &ClusterHome) -> Result<SiteKey, SessionError> {
-    let path = home.pki().join("packages-key.asc");
+    let path = home.pki().join(FILE);
     let failed = |error: SignError| SessionError::SiteKey { path: path.clone(), error };
     match std::fs::read(&path) {
         Ok(bytes) => SiteKey::read(&zeroize::Zeroizing::new(bytes), None).map_err(failed),

@@ -424,8 +424,11 @@ async fn a_new_ca_counts_only_if_somebody_made_it_who_is_known() {
     done(&bob).await;
     assert_ne!(pki(&bob), pki(&alice));
     let alice = again(alice, &alices);
+    let key = alice.home.cluster("red").pki().join("packages-key.asc");
+    fs::write(&key, "of this home's packages").unwrap();
     done(&alice).await;
     assert_eq!(pki(&bob), pki(&alice));
+    assert_eq!(fs::read_to_string(&key).unwrap(), "of this home's packages", "no CA, and hosts trust it");
 }
 
 #[tokio::test]
