@@ -234,6 +234,7 @@ pub const FLEETS: [Sample; 20] = [
         spec: "  registry: {type: harbor, harborConfig: {projectQuota: 200Gi, adminPasswordFrom: {env: HARBOR_ADMIN}}}\n",
         added: &["node2"],
         deleted: &["node2"],
+        upgraded: PATCH,
         ..ONE
     },
     Sample {
@@ -263,6 +264,7 @@ pub const FLEETS: [Sample; 20] = [
         spec: "  runtime: {type: docker}\n  bundle: {extraImages: [{name: \"docker.io/library/busybox:1\"}]}\n",
         added: &["node2", "node3"],
         deleted: &["node2", "node3"],
+        upgraded: PATCH,
         ..ONE
     },
     Sample {

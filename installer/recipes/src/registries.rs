@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 
 use kubexm_plan::ClusterFacts;
-use kubexm_spec::cluster::{Cluster, RegistryKind};
+use kubexm_spec::cluster::{Cluster, Keyword as _, RegistryKind, document};
 use kubexm_spec::depot::{DepotConfig, Repository, Tls};
-use kubexm_spec::names;
+use kubexm_spec::{names, one_line};
+use serde_json::Value;
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
@@ -49,6 +50,26 @@ pub fn other_than_recorded(cluster: &Cluster, running: &ClusterFacts) -> Option<
     let wanted: BTreeSet<&str> = cluster.registry_hosts().into_iter().map(|host| host.name.as_str()).collect();
     let same = recorded.iter().map(String::as_str).collect::<BTreeSet<_>>() == wanted;
     (!same).then_some(recorded)
+}
+
+/// Where the cluster's Harbor is reached and keeps its data, if cluster.yaml says it otherwise than what was applied last: nodes pull from
+/// the one that runs, and nobody moves its data.
+pub fn other_harbor(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> {
+    let of = |document: &Value, field: &str| document.pointer(&format!("/spec/registry/{field}")).cloned();
+    let Some(applied) = &running.applied else { return Vec::new() };
+    let now = document(cluster);
+    let is_harbor = |document: &Value| of(document, "type").is_some_and(|kind| kind == RegistryKind::Harbor.word());
+    if !is_harbor(&now) && !is_harbor(&applied.cluster) {
+        return Vec::new();
+    }
+    let differs = |field: &str| {
+        let (now, was) = (of(&now, field), of(&applied.cluster, field));
+        let shown = |value: &Option<Value>| {
+            value.as_ref().map_or_else(|| "nothing".to_owned(), |value| one_line(&value.to_string()))
+        };
+        (now != was).then(|| format!("spec.registry.{field} is {}, and the cluster has {}", shown(&now), shown(&was)))
+    };
+    ["type", "port", "dataDir"].into_iter().filter_map(differs).collect()
 }
 
 /// The registry hosts that the cluster was given last; none if it has no record.

@@ -3,7 +3,7 @@
 //! Every pipeline checks this first, so that no setting of cluster.yaml is ignored silently: a field either changes the
 //! plan or is reported here (`tests/it/fields.rs` tests every field).
 
-use kubexm_spec::cluster::{Cluster, EtcdKind, RegistryKind};
+use kubexm_spec::cluster::{Cluster, EtcdKind};
 pub use kubexm_spec::unsupported::{Unsupported, check};
 
 use crate::error::RecipeError;
@@ -12,17 +12,6 @@ use crate::error::RecipeError;
 pub fn refuse(cluster: &Cluster) -> Result<(), RecipeError> {
     let all = check(cluster);
     if all.is_empty() { Ok(()) } else { Err(RecipeError::NotInstalled { all }) }
-}
-
-/// Refuses what does not bring Harbor the images of another bundle yet.
-pub fn refuse_harbor(cluster: &Cluster, what: &str, hint: &str) -> Result<(), RecipeError> {
-    match cluster.registry.kind {
-        RegistryKind::Harbor => {
-            let what = format!("{what} of a cluster with spec.registry.type harbor");
-            Err(RecipeError::Unsupported { what, hint: hint.to_owned() })
-        }
-        RegistryKind::Embedded | RegistryKind::Registry | RegistryKind::External | RegistryKind::None => Ok(()),
-    }
 }
 
 /// Refuses what is built for kubeadm's own etcd only.

@@ -17,6 +17,9 @@ use super::change;
 /// another minor version of etcd, no version goes back; etcd's data of before is in a snapshot on that host, and
 /// `backup`, made before, is what `restore` reads. A run that was interrupted is continued with `resume`.
 ///
+/// Once every node is upgraded, the bundle's add-ons are installed, and those that cluster.yaml no longer has are removed, as `create` does
+/// it; one that fails takes back itself, and no node. With --keep-addons they stay as they are, until `create` or `addons apply`.
+///
 /// On a cluster that was adopted it does what an upgrade by hand with kubeadm does: images, kubeadm, kubelet and kubectl, with the
 /// cluster's own configuration; the runtime, the pod network and all else stay as they are. It needs containerd, `registry: {type: none}`
 /// in cluster.yaml, and upstream's programs in /usr/local/bin (exit 22 otherwise, with what to do).
@@ -53,6 +56,9 @@ pub struct UpgradeArgs {
     /// Let an upgrade drain every node, also where only patch versions change
     #[arg(long)]
     always_drain: bool,
+    /// Let an upgrade leave add-ons and what makes volumes as they are
+    #[arg(long)]
+    keep_addons: bool,
 }
 
 /// Where an upgrade ends early.
@@ -79,6 +85,7 @@ impl UpgradeArgs {
             }),
             drain: Drain { limit_s: self.drain_timeout, force: self.drain_force },
             always_drain: self.always_drain,
+            keep_addons: self.keep_addons,
             now: i64::try_from(now).unwrap_or(i64::MAX),
         }
     }

@@ -3,14 +3,12 @@
 use kubexm_manifests::ChartRelease;
 use kubexm_plan::addons::of_secrets;
 use kubexm_plan::op::Manifests;
-use kubexm_plan::{SlotProvider, Step};
+use kubexm_plan::{SlotProvider, Step, Undo};
 use serde_json::{Map, json};
 
 use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::modules::release;
-use crate::phases::ControlPlane;
 use crate::yaml;
 
 /// How long the API server may take to have them, in seconds.
@@ -22,7 +20,7 @@ pub fn step(
     draft: &mut Draft<'_>,
     first: &PlannedHost<'_>,
     addon: &ChartRelease,
-    cluster: &ControlPlane,
+    undo: &Undo,
 ) -> Result<Option<Step>, RecipeError> {
     let mut addons = draft.cx.cluster.addons.iter();
     let Some(of) = addons.find(|of| of.name == addon.name && !of.secrets.is_empty()) else { return Ok(None) };
@@ -48,7 +46,7 @@ pub fn step(
     let step = Step::on(first.name(), &format!("addons.{name}"), &format!("Create the Secrets of {}", of.name))
         .ensure(Manifests { name, namespace: of.namespace.clone(), blob, in_plan: true, slots, wait_s: WAIT })
         .retries(3)
-        .undo(release::undo(draft.cx, first, &cluster.init))
+        .undo(undo.clone())
         .build();
     Ok(Some(step))
 }

@@ -4,7 +4,7 @@
 
 use kubexm_manifests::ChartRelease;
 use kubexm_plan::op::{Manifests, Op};
-use kubexm_plan::{Step, StepId};
+use kubexm_plan::{Step, StepId, Undo};
 use kubexm_spec::ArtifactKey;
 
 use crate::charts;
@@ -13,33 +13,32 @@ use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::removed_addons::{self, RemovedAddon};
 use crate::modules::{addon_secrets, release, storage};
-use crate::phases::{ClusterHosts, ControlPlane, Prepared};
+use crate::phases::ClusterHosts;
 
-/// Adds a step for each. Returns the steps that later ones wait for.
+/// Adds a step for each; charts wait for the bundle's helm. Returns the steps that later ones wait for.
 pub fn run<'a>(
     draft: &mut Draft<'a>,
     site: &ClusterHosts<'a>,
-    prepared: &Prepared<'a>,
-    cluster: &ControlPlane,
+    (helm, undo): (&[StepId], &Undo),
     (checked, removed): (&[StepId], &[RemovedAddon]),
 ) -> Result<Vec<StepId>, RecipeError> {
     let mut chain = Chain::after(checked.iter().cloned());
     let addons: Vec<ChartRelease> = charts::addons(draft.cx);
     if addons.iter().any(is_chart) || removed.iter().any(RemovedAddon::needs_helm) {
-        chain.wait(prepared.helm.as_slice());
+        chain.wait(helm);
     }
     removed_addons::before(draft, site.first.name(), removed, &mut chain);
     let (of_storage, addons): (Vec<_>, Vec<_>) =
         addons.iter().partition(|release| storage::is_of(draft.cx.cluster, release));
     let volumes: Vec<Step> = of_storage
         .into_iter()
-        .map(|release| storage::step(draft, &site.first, release, cluster))
+        .map(|release| storage::step(draft, &site.first, release, undo))
         .collect::<Result<_, _>>()?;
     chain.together(volumes);
     let mut steps = Vec::new();
     for addon in addons {
-        let mut step = step(draft, &site.first, addon, cluster)?;
-        if let Some(secrets) = addon_secrets::step(draft, &site.first, addon, cluster)? {
+        let mut step = step(draft, &site.first, addon, undo)?;
+        if let Some(secrets) = addon_secrets::step(draft, &site.first, addon, undo)? {
             step.after.push(secrets.id.clone());
             steps.push(secrets);
         }
@@ -65,7 +64,7 @@ fn step(
     draft: &mut Draft<'_>,
     first: &PlannedHost<'_>,
     addon: &ChartRelease,
-    cluster: &ControlPlane,
+    undo: &Undo,
 ) -> Result<Step, RecipeError> {
     let name = &addon.name;
     let (op, title): (Op, String) = match is_chart(addon) {
@@ -78,7 +77,7 @@ fn step(
     let step = Step::on(first.name(), &format!("addons.{name}"), &title)
         .timeout_s(release::TIMEOUT)
         .ensure(op)
-        .undo(release::undo(draft.cx, first, &cluster.init))
+        .undo(undo.clone())
         .build();
     // Values of the site depend on all hosts.
     Ok(if addon.placeholders().is_empty() { step } else { draft.depends_on_all(step) })

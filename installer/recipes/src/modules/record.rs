@@ -20,23 +20,52 @@ pub fn finish<'a>(
     undo: Undo,
     checked: &[StepId],
 ) -> Result<(), RecipeError> {
-    let text = config_map(draft.cx, first)?;
-    let text = draft.text(text);
-    let step = Step::on(first.name(), "record.applied", "Record in the cluster what was applied")
+    let record = object(&of_cluster(draft.cx, first)?)?;
+    write(draft, first, ("record.applied", "Record in the cluster what was applied"), (record, undo), checked);
+    Ok(())
+}
+
+/// Adds the step that records an upgrade, before its add-ons: what the record says of those is what it said last. It has no way back, so
+/// that an add-on that fails takes back itself, and no node.
+pub(crate) fn upgraded<'a>(
+    draft: &mut Draft<'a>,
+    first: &PlannedHost<'a>,
+    last: Option<&AppliedCluster>,
+    checked: &[StepId],
+) -> Result<Vec<StepId>, RecipeError> {
+    let mut record = of_cluster(draft.cx, first)?;
+    if let Some(last) = last {
+        take_addons(&mut record, last);
+    }
+    let undo = Undo::Irreversible {
+        why: "every node has the new version; an add-on that fails takes no node back".to_owned(),
+    };
+    let record = (object(&record)?, undo);
+    Ok(write(draft, first, ("record.upgraded", "Record in the cluster that it was upgraded"), record, checked))
+}
+
+fn write<'a>(
+    draft: &mut Draft<'a>,
+    first: &PlannedHost<'a>,
+    (id, title): (&str, &str),
+    (record, undo): (String, Undo),
+    checked: &[StepId],
+) -> Vec<StepId> {
+    let text = draft.text(record);
+    let step = Step::on(first.name(), id, title)
         .ensure(KubeObject::new(applied::CONFIG_MAP, text))
         .retries(3)
         .undo(undo)
         .build();
     let mut chain = Chain::after(checked.iter().cloned());
     chain.then([draft.depends_on_all(step)]);
-    draft.add(chain);
-    Ok(())
+    draft.add(chain)
 }
 
-fn config_map(cx: &PlanContext<'_>, first: &PlannedHost<'_>) -> Result<String, RecipeError> {
+fn of_cluster(cx: &PlanContext<'_>, first: &PlannedHost<'_>) -> Result<AppliedCluster, RecipeError> {
     let unsigned =
         || BundleRecord { manifest: cx.manifest_digest, signers: Default::default(), date: None, sequence: None };
-    let record = AppliedCluster {
+    Ok(AppliedCluster {
         schema: applied::SCHEMA.to_owned(),
         name: cx.cluster.name.clone(),
         id: cx.cluster_id,
@@ -45,8 +74,7 @@ fn config_map(cx: &PlanContext<'_>, first: &PlannedHost<'_>) -> Result<String, R
         cluster: recorded(document(cx.cluster)),
         bundle: cx.bundle_record.cloned().unwrap_or_else(unsigned),
         program: PROGRAM.to_owned(),
-    };
-    object(&record)
+    })
 }
 
 /// Whether it is the step that writes the record.
@@ -109,12 +137,17 @@ pub(crate) fn keep_addons(plan: &mut Plan, last: Option<&AppliedCluster>) -> Res
     let written = plan.texts.remove(&text).unwrap_or_default();
     let written: Value = serde_json::from_str(&written).map_err(|error| bug(error.to_string()))?;
     let mut record = AppliedCluster::of_config_map(&written).map_err(bug)?;
-    for part in ["addons", "storage"] {
-        put(&mut record, part, last.cluster.pointer(&format!("/spec/{part}")).cloned());
-    }
+    take_addons(&mut record, last);
     let record = object(&record)?;
     replace(plan, record);
     Ok(())
+}
+
+/// Lets a record have the add-ons and the storage of another.
+fn take_addons(record: &mut AppliedCluster, last: &AppliedCluster) {
+    for part in ["addons", "storage"] {
+        put(record, part, last.cluster.pointer(&format!("/spec/{part}")).cloned());
+    }
 }
 
 /// Gives the step of the record another one.

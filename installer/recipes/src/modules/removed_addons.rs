@@ -61,6 +61,9 @@ pub struct RemovedAddon {
     pub replaced: bool,
 }
 
+/// What the operator reads where there is no record.
+pub const UNKNOWN: &str = "what was applied to the cluster last could not be read: add-ons that cluster.yaml no longer has stay, and are not known \
+                           afterwards (`kubexm-install addons list` shows them)";
 /// The most add-ons of a record that are looked at.
 const MOST: usize = 1_000;
 /// Removed ones that have a line of their own.
@@ -87,7 +90,7 @@ fn of_storage(provisioner: Provisioner) -> RecordedAddon {
 }
 
 /// The DNS cache of the nodes, if cluster.yaml has none any more.
-fn dns_cache(cluster: &Cluster, applied: Option<&AppliedCluster>) -> Option<RemovedAddon> {
+pub fn dns_cache(cluster: &Cluster, applied: Option<&AppliedCluster>) -> Option<RemovedAddon> {
     let addon = RecordedAddon {
         name: nodelocaldns::RECORD.to_owned(),
         kind: AddonKind::Yaml.word().to_owned(),
@@ -135,7 +138,7 @@ pub fn of(cluster: &Cluster, applied: Option<&AppliedCluster>) -> Vec<RemovedAdd
     removed
 }
 
-/// The same for `create`, which also removes what is no add-on.
+/// The same for `create` and `upgrade`, which also remove what is no add-on.
 pub fn of_create(cluster: &Cluster, applied: Option<&AppliedCluster>) -> Vec<RemovedAddon> {
     of(cluster, applied).into_iter().chain(dns_cache(cluster, applied)).collect()
 }

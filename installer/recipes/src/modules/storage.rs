@@ -3,7 +3,7 @@
 
 use kubexm_manifests::{ChartRelease, chart_storage};
 use kubexm_plan::cluster_facts::AppliedCluster;
-use kubexm_plan::{ClusterFacts, Step};
+use kubexm_plan::{ClusterFacts, Step, Undo};
 use kubexm_spec::cluster::{Cluster, Provisioner};
 use serde_json::Value;
 
@@ -12,7 +12,6 @@ use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::release;
-use crate::phases::ControlPlane;
 
 /// Whether a release is one of `spec.storage`.
 pub fn is_of(cluster: &Cluster, release: &ChartRelease) -> bool {
@@ -24,14 +23,14 @@ pub fn step(
     draft: &mut Draft<'_>,
     first: &PlannedHost<'_>,
     of: &ChartRelease,
-    cluster: &ControlPlane,
+    undo: &Undo,
 ) -> Result<Step, RecipeError> {
     let site = charts::site(draft.cx, of)?;
     let op = release::op(draft, first, of, &site)?;
     Ok(Step::on(first.name(), &format!("storage.{}", of.name), &format!("Install {} with helm", of.name))
         .timeout_s(release::TIMEOUT)
         .ensure(op)
-        .undo(release::undo(draft.cx, first, &cluster.init))
+        .undo(undo.clone())
         .build())
 }
 

@@ -27,11 +27,7 @@ pub(super) fn create_again(cx: &PlanContext<'_>, running: &ClusterFacts) -> Resu
     let plan = plan_cluster(cx, Pipeline::Create, &removed)?.plan;
     let mut warnings = removed_addons::warnings(&removed, running.applied.as_ref());
     if finds_a_cluster(cx.cluster, cx.facts) && running.applied.is_none() {
-        warnings.push(
-            "what was applied to the cluster last could not be read: add-ons that cluster.yaml no longer has stay, and are not known \
-             afterwards (`kubexm-install addons list` shows them)"
-                .to_owned(),
-        );
+        warnings.push(removed_addons::UNKNOWN.to_owned());
     }
     Ok((plan, warnings))
 }
@@ -71,7 +67,8 @@ fn compose(cx: &PlanContext<'_>, pipeline: Pipeline, removed: &[RemovedAddon]) -
     let joined = join(&mut draft, &site, &prepared, &cluster)?;
     let checked = check::run(&mut draft, &site, &cluster.network, |node| joined.registered(node))?;
     let checked = cache_dns(&mut draft, &site, &cluster, checked)?;
-    let mut installed = addons::run(&mut draft, &site, &prepared, &cluster, (&checked, removed))?;
+    let undo = release::undo(cx, &site.first, &cluster.init);
+    let mut installed = addons::run(&mut draft, &site, (&prepared.helm, &undo), (&checked, removed))?;
     installed.extend(timers::run(&mut draft, &site, &checked)?);
     record::finish(&mut draft, &site.first, Undo::WithParent { step: cluster.init }, &installed)?;
     scripts::finish(&mut draft, &site.nodes, &installed)?;

@@ -3,8 +3,9 @@
 //! Everything that can fail without a way back being lost comes first: the content is staged on all hosts, and nothing
 //! of what runs is changed by that. Then the members of an etcd of kubexm's own, one at a time, the
 //! first control plane, the others one at a time, the pod network, and the workers in batches. kubeadm has no way back
-//! once a control plane has been upgraded; a worker can be rolled back until it has been used with the new version.
+//! once a control plane has been upgraded; a worker can be rolled back until it has been used with the new version. The add-ons come last.
 
+mod addons;
 mod adopted;
 mod by_hand;
 mod check;
@@ -27,6 +28,7 @@ use crate::error::RecipeError;
 use crate::modules::{check as final_check, record};
 use crate::phases::ClusterHosts;
 use crate::{bundle, network, unsupported};
+use addons::Addons;
 use adopted::AdoptedCluster;
 use found::Found;
 use members::OwnMembers;
@@ -51,7 +53,6 @@ pub fn upgrade(
     unsupported::refuse(cx.cluster)?;
     let hint = "create a cluster with the new bundle beside it, and move the workloads";
     unsupported::refuse_external_etcd(cx.cluster, "the upgrade", hint)?;
-    unsupported::refuse_harbor(cx.cluster, "the upgrade", hint)?;
     let site = ClusterHosts::of(cx)?;
     let adopted = AdoptedCluster::of(cx, &site, running)?;
     let adopted = adopted.as_ref();
@@ -62,8 +63,12 @@ pub fn upgrade(
     let snapshot = snapshot(&site, &found, members.as_ref(), options);
     warnings.extend(snapshot.as_ref().map(|snapshot| way_back(&site, members.as_ref(), adopted.is_some(), snapshot)));
     warnings.extend(adopted.map(|adopted| adopted.warnings(cx, &site, &found)).unwrap_or_default());
+    // Nothing of cluster.yaml is applied to an adopted cluster.
+    let addons = if adopted.is_none() { Some(Addons::of(cx.cluster, running, options)?) } else { None };
+    let addons = addons.filter(|_| options.pause_after.is_none());
+    warnings.extend(addons.iter().flat_map(Addons::warnings));
     let mut draft = Draft::new(cx, Pipeline::Upgrade, &site.nodes);
-    let Staged { all: mut done, hosts } = stage::run(&mut draft, &site, adopted, snapshot)?;
+    let Staged { all: mut done, hosts } = stage::run(&mut draft, &site, (adopted, options), snapshot)?;
     if let Some(members) = &members {
         done = members::run(&mut draft, &site, &found, members, &done)?;
     }
@@ -75,10 +80,12 @@ pub fn upgrade(
         }
     }
     if options.pause_after != Some(PauseAfter::FirstControlPlane) {
-        finish(&mut draft, &site, &mut turns, &done)?;
+        finish(&mut draft, &site, &mut turns, (addons.as_ref(), &done))?;
     }
     let mut plan = draft.finish().plan;
-    record::keep_addons(&mut plan, running.applied.as_ref())?;
+    if options.keep_addons {
+        record::keep_addons(&mut plan, running.applied.as_ref())?;
+    }
     adopted::name_cluster(&mut plan, adopted);
     Ok(Upgrade { plan, warnings })
 }
@@ -135,12 +142,12 @@ fn balance<'a>(
     Ok(balanced)
 }
 
-/// What follows the control planes: the pod network, the workers, and the check of the whole.
+/// What follows the control planes: the pod network, the workers, the check of the whole, and the add-ons.
 fn finish<'a>(
     draft: &mut Draft<'a>,
     site: &ClusterHosts<'a>,
     turns: &mut Turns<'_, 'a>,
-    control_planes: &[StepId],
+    (addons, control_planes): (Option<&Addons<'_>>, &[StepId]),
 ) -> Result<(), RecipeError> {
     let pause = turns.options.pause_after;
     let adopted = turns.adopted.is_some();
@@ -174,9 +181,6 @@ fn finish<'a>(
         chain.then([adopted::stamp(draft.cx, node, adopted)]);
         draft.add(chain);
     }
-    // Nothing of cluster.yaml was applied to an adopted cluster.
-    if adopted {
-        return Ok(());
-    }
-    record::finish(draft, &site.first, Undo::RestoreBefore, &checked)
+    let Some(addons) = addons else { return Ok(()) };
+    addons.finish(draft, site, (turns.last(&site.first).is_none(), &checked))
 }

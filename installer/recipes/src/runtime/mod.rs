@@ -12,7 +12,7 @@ mod steps;
 use std::collections::BTreeMap;
 
 use kubexm_spec::cluster::RuntimeKind;
-use kubexm_spec::{ArtifactKey, Cluster, Platform, Program};
+use kubexm_spec::{ArtifactKey, Cluster, Platform, Program, Version, one_line};
 
 pub use of_cluster::{cgroup_driver, imports, of, upstream_hosts};
 pub use steps::RuntimeSteps;
@@ -44,18 +44,37 @@ pub fn settings(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<BTreeMap
 
 /// Why an upgrade is refused, if it is: with this runtime none has run on hosts yet.
 pub fn upgrade_refused(cluster: &Cluster) -> Option<String> {
-    let refused = cluster.runtime.kind != RuntimeKind::Containerd;
     let why = match cluster.runtime.kind {
+        RuntimeKind::Containerd | RuntimeKind::Docker => return None,
         RuntimeKind::CriO => ": its version goes with that of Kubernetes",
-        RuntimeKind::Containerd | RuntimeKind::Docker | RuntimeKind::Isulad => "",
+        RuntimeKind::Isulad => "",
     };
-    refused.then(|| {
-        format!(
-            "the cluster has {} as its runtime, which no upgrade replaces yet{why}; create a new cluster with the new version, and \
-             move to it",
-            cluster.runtime.kind
-        )
-    })
+    Some(format!(
+        "the cluster has {} as its runtime, which no upgrade replaces yet{why}; create a new cluster with the new version, and \
+         move to it",
+        cluster.runtime.kind
+    ))
+}
+
+/// The nodes whose runtime, in this version, is of another line than the bundle's, where no upgrade goes from one to the other.
+pub fn line_refused<'n>(
+    cx: &PlanContext<'_>,
+    platform: Platform,
+    nodes: impl Iterator<Item = (&'n str, &'n str)>,
+) -> Vec<String> {
+    let kind = cx.cluster.runtime.kind;
+    let (RuntimeKind::Docker, Some(bundled)) = (kind, version_for(cx, platform)) else { return Vec::new() };
+    let line = |version: &str| Version::of(version.trim_start_matches('v')).line();
+    let other = |(name, found): (&str, &str)| {
+        (line(found) != line(bundled)).then(|| {
+            let (found, line) = (one_line(found), line(found).map_or_else(|| "its line".to_owned(), |[major, minor]| format!("{major}.{minor}")));
+            format!(
+                "{name} has {kind} {found}, and the bundle has {bundled}: no upgrade goes from one line of it to another; name a version of {line} \
+                 in spec.runtime.version, and build the bundle again"
+            )
+        })
+    };
+    nodes.filter_map(other).collect()
 }
 
 /// The version of the cluster's runtime in the bundle.

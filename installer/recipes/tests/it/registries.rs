@@ -278,16 +278,3 @@ fn public_projects_of_harbor_are_looked_at_with_the_robots_login() {
     assert!(paths(&plan).contains(login));
     assert!(!text(&plan, "/etc/containerd/certs.d/registry.k8s.io/hosts.toml").contains("Authorization"));
 }
-
-#[test]
-fn a_cluster_with_harbor_is_not_upgraded() {
-    let mut cluster = sample::fleet(1, 1);
-    cluster.hosts.push(sample::host("store", 30));
-    cluster.role_groups.registry = vec!["store".to_owned()];
-    cluster.registry = Registry::of(RegistryKind::Harbor);
-    let site = Site::of(cluster);
-    let error = kubexm_recipes::upgrade(&site.cx(), &kubexm_plan::ClusterFacts::default(), &Default::default());
-    let refused = error.unwrap_err();
-    assert_eq!(refused.exit_code(), ExitCode::Unsupported);
-    assert!(refused.to_string().contains("spec.registry.type harbor"), "{refused}");
-}

@@ -15,6 +15,7 @@ use kubexm_spec::{Cluster, ExitCode};
 
 use crate::common::Site;
 
+mod addons;
 mod adopted;
 mod adopted_refused;
 mod order;

@@ -13,6 +13,8 @@ pub struct UpgradeOptions {
     pub drain: Drain,
     /// Drain every node, also where only the patch version changes.
     pub always_drain: bool,
+    /// Leave add-ons and what makes volumes as they are.
+    pub keep_addons: bool,
     /// Seconds of Unix time: which certificates have ended.
     pub now: i64,
 }
@@ -30,6 +32,6 @@ pub enum PauseAfter {
 
 impl Default for UpgradeOptions {
     fn default() -> Self {
-        Self { batch: 1, pause_after: None, drain: Drain::default(), always_drain: false, now: 0 }
+        Self { batch: 1, pause_after: None, drain: Drain::default(), always_drain: false, keep_addons: false, now: 0 }
     }
 }

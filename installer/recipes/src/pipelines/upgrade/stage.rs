@@ -7,10 +7,11 @@ use kubexm_plan::op::{EtcdSnapshot, Probe};
 use kubexm_plan::{Step, StepId, Undo};
 
 use super::adopted::AdoptedCluster;
+use super::options::UpgradeOptions;
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{images, packages};
+use crate::modules::{images, packages, volumes};
 use crate::phases::{ClusterHosts, Serves};
 use crate::runtime;
 
@@ -26,7 +27,7 @@ pub(super) struct Staged<'a> {
 pub(super) fn run<'a>(
     draft: &mut Draft<'a>,
     site: &ClusterHosts<'a>,
-    adopted: Option<&AdoptedCluster<'_>>,
+    (adopted, options): (Option<&AdoptedCluster<'_>>, &UpgradeOptions),
     wanted: Option<EtcdSnapshot>,
 ) -> Result<Staged<'a>, RecipeError> {
     let mut hosts = BTreeMap::new();
@@ -35,7 +36,7 @@ pub(super) fn run<'a>(
     for node in site.in_order() {
         let chain = match adopted {
             Some(adopted) => adopted.stage(draft, &site.first, node)?,
-            None => host(draft, node, &mut serves)?,
+            None => host(draft, node, options, &mut serves)?,
         };
         let staged = draft.add(chain);
         if node.optional() {
@@ -62,16 +63,23 @@ fn snapshot_of(first: &PlannedHost<'_>, snapshot: EtcdSnapshot) -> Step {
         .build()
 }
 
-fn host<'a>(draft: &mut Draft<'a>, node: &PlannedHost<'a>, serves: &mut Serves) -> Result<Chain, RecipeError> {
+fn host<'a>(
+    draft: &mut Draft<'a>,
+    node: &PlannedHost<'a>,
+    options: &UpgradeOptions,
+    serves: &mut Serves,
+) -> Result<Chain, RecipeError> {
     let to_install = packages::of_node(draft.cx, node)?;
     let mut chain = Chain::default();
     serves.store(draft, node, to_install.as_ref(), &mut chain)?;
-    // Harbor's steps are among them, and are not planned yet: an upgrade of a cluster with Harbor is refused before.
     serves.services(draft, node, &mut chain)?;
     if let Some(to_install) = &to_install {
         chain.then(packages::steps(draft, node, to_install));
     }
     if node.in_cluster() {
+        if !options.keep_addons {
+            chain.then(volumes::folder(draft.cx, node));
+        }
         chain.then([runtime::steps(draft, node)?.mirrors]);
         chain.wait(&serves.images);
         chain.together(images::steps(draft.cx, node)?);

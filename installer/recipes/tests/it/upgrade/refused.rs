@@ -3,7 +3,7 @@
 
 use kubexm_recipes::preflight_before_upgrade;
 use kubexm_spec::Digest;
-use kubexm_spec::cluster::{Runtime, RuntimeKind};
+use kubexm_spec::cluster::{Registry, RegistryKind, Runtime, RuntimeKind};
 
 use super::*;
 
@@ -265,14 +265,67 @@ fn what_has_no_way_back_is_said_before() {
     assert!(matches!(last("node3/upgrade.node"), Some(Undo::Act { .. })));
 }
 
+fn with_runtime(kind: RuntimeKind, found: &str) -> Case {
+    let mut case = Case::of(1, 1, PATCH);
+    let (mut cluster, facts) = (case.site.cluster.clone(), case.site.facts.clone());
+    cluster.runtime = Runtime { kind, ..Runtime::default() };
+    case.site = Site { facts, ..Site::of(cluster) };
+    for node in &mut case.running.nodes {
+        (node.runtime, node.runtime_version) = (kind.to_string(), found.to_owned());
+    }
+    case
+}
+
 #[test]
 fn a_cluster_with_another_runtime_is_not_upgraded_yet() {
-    for kind in [RuntimeKind::CriO, RuntimeKind::Docker] {
-        let mut case = Case::of(1, 1, PATCH);
-        let (mut cluster, facts) = (case.site.cluster.clone(), case.site.facts.clone());
-        cluster.runtime = Runtime { kind, ..Runtime::default() };
-        case.site = Site { facts, ..Site::of(cluster) };
-        let said = format!("{kind} as its runtime, which no upgrade replaces yet");
-        assert!(case.refused().contains(&said), "{}", case.refused());
+    let case = with_runtime(RuntimeKind::CriO, "1.34.1");
+    assert!(case.refused().contains("cri-o as its runtime, which no upgrade replaces yet"), "{}", case.refused());
+}
+
+#[test]
+fn docker_is_upgraded_within_its_line_only() {
+    let bundled = with_runtime(RuntimeKind::Docker, "24.0.1");
+    let plan = bundled.steps();
+    assert!(plan.steps.iter().any(|step| step.id.0 == "node2/runtime.run"), "another patch is");
+    assert!(!plan.steps.iter().any(|step| step.id.0.contains("upgrade.drain")), "containers go on while it restarts");
+    let other = with_runtime(RuntimeKind::Docker, "20.10.24").refused();
+    assert!(other.contains("node1 has docker 20.10.24, and the bundle has 24.0"), "{other}");
+    assert!(other.contains("name a version of 20.10"), "{other}");
+}
+
+#[test]
+fn harbor_stays_where_nodes_pull_from() {
+    let of = |registry: Registry| {
+        let mut cluster = Cluster { registry, ..sample::fleet(1, 1) };
+        cluster.hosts.push(sample::host("store", 30));
+        cluster.role_groups.registry = vec!["store".to_owned()];
+        cluster
+    };
+    let harbor = || Registry::of(RegistryKind::Harbor);
+    let was = |registry: Registry| {
+        let plan = Site::of(of(registry)).create().expect("a plan");
+        let map = serde_json::from_str(crate::common::text(&plan, "kubexm-cluster")).expect("JSON");
+        Some(AppliedCluster::of_config_map(&map).expect("a record"))
+    };
+    let case = |now: Registry, applied: Option<AppliedCluster>| {
+        let mut case = Case::with(of(now), PATCH);
+        case.running.nodes.retain(|node| node.name != "store");
+        case.running.applied = applied;
+        case
+    };
+    let plan = case(harbor(), was(harbor())).steps();
+    let first = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).unwrap_or_else(|| panic!("no {id}"));
+    assert!(first("store/harbor.images") < first("node1/upgrade.apply"), "its content comes before any version");
+    let moved = Registry { data_dir: "/srv/other".to_owned(), ..harbor() };
+    let other_port = Registry { port: 8443, ..harbor() };
+    for (now, before, said) in [
+        (moved, harbor(), "spec.registry.dataDir is \"/srv/other\""),
+        (other_port, harbor(), "spec.registry.port is 8443"),
+        (Registry::of(RegistryKind::Registry), harbor(), "the cluster has \"harbor\""),
+        (harbor(), Registry::of(RegistryKind::Registry), "spec.registry.type is \"harbor\""),
+    ] {
+        let text = case(now, was(before)).refused();
+        assert!(text.contains(said) && text.contains("Harbor stays"), "{text}");
     }
+    assert!(case(harbor(), None).plan().is_ok(), "nothing says what it was");
 }

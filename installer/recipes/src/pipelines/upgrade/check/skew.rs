@@ -23,6 +23,11 @@ pub(super) fn same_cluster(case: &Case<'_>, problems: &mut Lines, _: &mut Lines)
         ));
     }
     problems.extend(runtime::upgrade_refused(cluster));
+    let runtimes = case.found.nodes().map(|(name, node)| (name, node.facts.runtime_version.as_str()));
+    problems.extend(runtime::line_refused(case.cx, case.site.first.platform, runtimes));
+    problems.extend(registries::other_harbor(cluster, case.running).into_iter().map(|changed| {
+        format!("{changed}: Harbor stays where nodes pull from and where its data are; write what the cluster has, and build the bundle with it")
+    }));
     if let Some(recorded) = registries::other_than_recorded(cluster, case.running) {
         problems.push(format!(
             "cluster.yaml has other hosts in roleGroups.registry than the cluster, which has {}: run `kubexm-install create` with the bundle \
