@@ -3,13 +3,14 @@
 # seconds: 540
 # needs: lab
 # Docker with cri-dockerd in place of containerd on two hosts: every image is loaded from the nodes' stores, and kept; containers go on while docker restarts;
-# the host's own network is left alone; certificates are renewed; both hosts reboot, and one of them leaves and comes back. A reset leaves nothing.
+# the host's own network is left alone; certificates are renewed; both hosts reboot, and one of them leaves and comes back; the next version of Kubernetes comes. A reset leaves nothing.
 #
 # No registry or module proxy of the lab has cri-dockerd. Make it and docker's archive by hand, and run the scene by its name:
 #   cri-dockerd   `CGO_ENABLED=0 go build -mod=vendor -ldflags "-s -w -X github.com/Mirantis/cri-dockerd/cmd/version.Version=0.3.25" .` in its repository at
 #                 v0.3.25, in the folder cri-dockerd of ~/.cache/kubexm-lab/docker/cri-dockerd-0.3.25.amd64.tgz
 #   docker        as `docker_of_debian` in tests/lab/harbor.sh lays it out, in the folder docker of ~/.cache/kubexm-lab/docker/docker-20.10.24.tgz
 . "$ROOT/tests/e2e/network.sh"
+. "$ROOT/tests/e2e/upgrade.sh"
 say "docker on two hosts"
 HOME_NAME=home-docker
 FLEET=(n1 n2)
@@ -130,7 +131,6 @@ check "then a create changes nothing" nothing_to_do docker
 check "an image can be pulled by the registry's own name" pulls_by_name
 check "and from nowhere else" says 1 "127.0.0.1:1: connect: connection refused" docker_on n2 pull docker.io/library/alpine:3
 check "pods reach each other across hosts, and a service by its name" across_hosts
-check "an upgrade is refused by name" says 53 "which no upgrade replaces yet" install_of docker upgrade
 check "certificates are renewed, and their readers restarted" install certs renew --force -f "$WORK/docker.yaml" --accept-new-host-keys -y
 check "every pod runs with them" within 120 all_running n1
 check "after that a create changes nothing" nothing_to_do docker
@@ -149,7 +149,15 @@ FLEET=(n1 n2)
 check "it comes back" install_of docker add-node
 check "both nodes are Ready again" within 120 nodes_ready 2
 check "pods reach each other again" across_hosts
-check "the cluster is reset" install_of docker reset
+sed "s/version: v$LAB_K8S\$/version: v$LAB_K8S_NEXT/" "$WORK/docker.yaml" > "$WORK/docker-next.yaml"
+check "a bundle of the next version" bundle_of docker-next
+check "the cluster is upgraded" install_of docker-next upgrade
+check "both kubelets have the new version" kubelets_are "$LAB_K8S_NEXT"
+check "every image is kept after it" all_kept
+check "every pod runs with the new version" within 120 all_running n1
+check "then a create changes nothing more" nothing_to_do docker-next
+check "the cluster is reset" install_of docker-next reset
+lab host root n1 'rm -f /var/lib/kubexm/snapshots/before-v*.db && rmdir -p --ignore-fail-on-non-empty /var/lib/kubexm/snapshots'
 check "every host is as it was before" as_before
 check "nothing of docker is left" nothing_of_docker n1 n2
 FLEET=(n1)

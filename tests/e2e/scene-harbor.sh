@@ -1,11 +1,12 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 420
+# seconds: 560
 # needs: lab harbor
 # Harbor on a host of its own, by the real docker and compose. What runs in its containers is the lab's: distribution behind a small
 # server that answers the published API (tests/lab/harbor).
 . "$ROOT/tests/e2e/fleet.sh"
 . "$ROOT/tests/e2e/registry.sh"
+. "$ROOT/tests/e2e/upgrade.sh"
 say "harbor: docker, compose and the layout of Harbor's offline installer on a registry host"
 HOME_NAME=home-harbor
 # shellcheck disable=SC2034  # fleet.sh reads it
@@ -27,6 +28,8 @@ harbor_yaml() {
 harbor_yaml 'config: {log: {level: info}}' > "$HARBORS/first.yaml"
 harbor_yaml 'projectQuota: 40Gi, config: {log: {level: debug}}' > "$HARBORS/changed.yaml"
 harbor_yaml 'projectQuota: 40Gi, config: {log: {level: debug}}' n2 10.77.0.13 > "$HARBORS/larger.yaml"
+sed "s/version: v$LAB_K8S\$/version: v$LAB_K8S_NEXT/" "$HARBORS/larger.yaml" > "$HARBORS/next.yaml"
+next() { install "$1" --bundle "$HARBORS/next.tar.zst" --allow-unsigned --accept-new-host-keys "${@:2}"; }
 of() { install "$1" --bundle "$HARBORS/bundle.tar.zst" --allow-unsigned --accept-new-host-keys "${@:2}"; }
 create() { of create -f "$HARBORS/$1.yaml" -y "${@:2}"; }
 again() { nothing_done create "$1"; }
@@ -108,7 +111,18 @@ check "Harbor's host reboots" lab host reboot store
 check "Harbor comes back by itself" within 120 healthy
 check "and serves the new worker" within 120 cri_pulls n2 "$(image kube-apiserver)"
 check "what others pushed is there after the reboot" others_are_there
-check "the cluster is reset" of reset -f "$HARBORS/larger.yaml" -y
+check "a bundle of the next version" "$BUNDLE" build -f "$HARBORS/next.yaml" --zone "$LAB_ZONE" --catalogue "$HARBORS/overlay.yaml" \
+  --cache "$WORK/cache" -o "$HARBORS/next.tar.zst"
+sed 's|dataDir: /srv/harbor|dataDir: /srv/other|' "$HARBORS/next.yaml" > "$HARBORS/moved.yaml"
+check "an upgrade that would leave Harbor's data behind is refused by name" says 53 "spec.registry.dataDir is" \
+  next upgrade -f "$HARBORS/moved.yaml" -y
+check "the cluster is upgraded, with images from Harbor" next upgrade -f "$HARBORS/next.yaml" -y
+check "both kubelets have the new version" kubelets_are "$LAB_K8S_NEXT"
+check "Harbor serves the new images" within 60 cri_pulls n2 "registry.k8s.io/kube-apiserver:v$LAB_K8S_NEXT"
+check "what others pushed is there after the upgrade" others_are_there
+check "a second upgrade changes nothing" nothing_done next upgrade -f "$HARBORS/next.yaml" -y
+check "the cluster is reset" next reset -f "$HARBORS/next.yaml" -y
+lab host root n1 'rm -f /var/lib/kubexm/snapshots/before-v*.db && rmdir -p --ignore-fail-on-non-empty /var/lib/kubexm/snapshots'
 check "after reset nothing is left but Harbor's data" only_data_is_left
 check "a cluster comes up on the data that were left" create changed
 trust

@@ -3,8 +3,9 @@
 # seconds: 600
 # needs: lab packages
 # starts-from: fleet
-# Two control planes and a worker get the next patch version while clients ask: killed in the middle and resumed, then again with nothing
-# to do. Bundles that the cluster cannot be upgraded with are refused before any change.
+# Two control planes and a worker get the next patch version while clients ask: killed in the middle and resumed, with a chart at the end
+# that fails and takes no node back; then with one that does not, and again with nothing to do. Bundles that the cluster cannot be upgraded
+# with are refused before any change.
 . "$ROOT/tests/e2e/fleet.sh"
 . "$ROOT/tests/e2e/upgrade.sh"
 say "a new version"
@@ -15,12 +16,20 @@ check "the fleet is up again, for an upgrade" start_from fleet
 # The same cluster.yaml with another version.
 NEXT_YAML=$WORK/next.yaml
 NEXT_FILE=$WORK/next.tar.zst
+FAILING_YAML=$WORK/next-failing.yaml
+FAILING_FILE=$WORK/next-failing.tar.zst
+cp -r "$ROOT/tests/e2e/chart" "$WORK/upgrade-chart"
+# next_bundle YAML FILE VALUES: with a chart that the cluster does not have yet
 next_bundle() {
-  write_fleet_yaml with_packages
-  sed "s/version: v$LAB_K8S\$/version: v$LAB_K8S_NEXT/" "$FLEET_YAML" > "$NEXT_YAML"
-  "$BUNDLE" build -f "$NEXT_YAML" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$NEXT_FILE"
+  {
+    sed "s/version: v$LAB_K8S\$/version: v$LAB_K8S_NEXT/" "$FLEET_YAML"
+    echo "  addons: [{name: shop, type: helm, namespace: shop, source: {path: upgrade-chart}, values: {message: new, $3}}]"
+  } > "$1"
+  "$BUNDLE" build -f "$1" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$2"
 }
-check "a bundle of v$LAB_K8S_NEXT is built" next_bundle
+write_fleet_yaml with_packages
+check "a bundle of v$LAB_K8S_NEXT is built" next_bundle "$NEXT_YAML" "$NEXT_FILE" 'hookFails: false'
+check "and one whose chart will fail" next_bundle "$FAILING_YAML" "$FAILING_FILE" 'hookFails: true'
 [ "$HELD" = 1 ] || return 0
 upgrade() { install upgrade --bundle "$NEXT_FILE" -f "$NEXT_YAML" -y --accept-new-host-keys "$@"; }
 planned() { install plan upgrade --bundle "$NEXT_FILE" -f "$NEXT_YAML" --accept-new-host-keys --text; }
@@ -33,17 +42,20 @@ check "a Deployment answers requests" web_answers
 asking web n3
 asking api n2
 
+failing() { install "$1" --bundle "$FAILING_FILE" -f "$FAILING_YAML" --accept-new-host-keys "${@:2}"; }
 killed_in_the_middle() {
   local code=0
-  upgrade --drill die:54 > "$WORK/killed.log" 2>&1 || code=$?
+  failing upgrade -y --drill die:54 > "$WORK/killed.log" 2>&1 || code=$?
   [ "$code" = 134 ] || { echo "exit code $code"; tail -n 20 "$WORK/killed.log"; return 1; }
 }
 check "an upgrade is killed in the middle" killed_in_the_middle
-check "it is resumed, and ends" install resume --bundle "$NEXT_FILE" -f "$NEXT_YAML" --accept-new-host-keys
+check "it is resumed, and its chart fails at the end" says 71 "the hook says no" failing resume
 ended_asking
 check "every kubelet has the new version" kubelets_are "$LAB_K8S_NEXT"
 check "and every API server, controller manager and scheduler" static_pods_are "$LAB_K8S_NEXT"
-check "every node is Ready" fleet_becomes_ready 120
+check "no node was taken back: every one is Ready" fleet_becomes_ready 120
+no_release() { ! kubectl_on n1 -n shop get secrets --no-headers | grep helm.release; }
+check "of the chart nothing is left" no_release
 check "every pod runs" within 120 all_running n1
 check "the Deployment has answered every request" answered web 0
 # kubectl of one request takes some of the time; each API server restarts once.
@@ -56,6 +68,9 @@ old_image() { lab host root n1 curl -skf -m 10 -o /dev/null -w '%{http_code}' "h
 check "the depot answers for the images of the bundle before, too" old_image "v$LAB_K8S"
 check "and for those of the new one" old_image "v$LAB_K8S_NEXT"
 
+shop() { [ "$(kubectl_on n1 -n shop get configmap shop -o 'jsonpath={.data.message}')" = new ]; }
+check "an upgrade with a chart that works does the rest" upgrade
+check "its release is there" shop
 nothing_done() {
   fleet_trees still-before
   upgrade --json > "$WORK/upgraded-again.jsonl" || { tail -n 3 "$WORK/upgraded-again.jsonl"; return 1; }

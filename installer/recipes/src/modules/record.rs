@@ -1,5 +1,7 @@
 //! Records in the cluster what was applied, as the starting point for later upgrades and comparisons.
 
+use std::collections::BTreeSet;
+
 use kubexm_plan::cluster_facts::applied::{self, AppliedCluster, recorded};
 use kubexm_plan::op::KubeObject;
 use kubexm_plan::{BundleRecord, Op, Plan, Step, StepId, Undo};
@@ -131,16 +133,43 @@ fn put(record: &mut AppliedCluster, part: &str, value: Option<Value>) {
 
 /// Lets the record of a plan have the add-ons and the storage of the last one: the plan installs and removes none.
 pub(crate) fn keep_addons(plan: &mut Plan, last: Option<&AppliedCluster>) -> Result<(), RecipeError> {
+    let Some(last) = last else { return Ok(()) };
+    edit(plan, |record| take_addons(record, last))
+}
+
+/// Leaves hosts out of the record of a plan: they are in cluster.yaml, and have not joined yet.
+pub(crate) fn leave_out(plan: &mut Plan, hosts: &BTreeSet<&str>) -> Result<(), RecipeError> {
+    if hosts.is_empty() {
+        return Ok(());
+    }
+    edit(plan, |record| remove_hosts(&mut record.cluster, hosts))
+}
+
+fn edit(plan: &mut Plan, change: impl FnOnce(&mut AppliedCluster)) -> Result<(), RecipeError> {
     let mut ops = plan.steps.iter().filter(|step| is_of(step)).flat_map(|step| &step.ops);
-    let (Some(last), Some(text)) = (last, ops.find_map(Op::text)) else { return Ok(()) };
+    let Some(text) = ops.find_map(Op::text) else { return Ok(()) };
     let bug = |reason: String| RecipeError::Document { name: applied::CONFIG_MAP, reason };
     let written = plan.texts.remove(&text).unwrap_or_default();
     let written: Value = serde_json::from_str(&written).map_err(|error| bug(error.to_string()))?;
     let mut record = AppliedCluster::of_config_map(&written).map_err(bug)?;
-    take_addons(&mut record, last);
+    change(&mut record);
     let record = object(&record)?;
     replace(plan, record);
     Ok(())
+}
+
+/// Removes hosts from `spec.hosts` and from every role group but that of the registry.
+pub(crate) fn remove_hosts(cluster: &mut Value, gone: &BTreeSet<&str>) {
+    let is_gone = |name: &Value| name.as_str().is_some_and(|name| gone.contains(name));
+    if let Some(hosts) = cluster.pointer_mut("/spec/hosts").and_then(Value::as_array_mut) {
+        hosts.retain(|host| !is_gone(&host["name"]));
+    }
+    let groups = cluster.pointer_mut("/spec/roleGroups").and_then(Value::as_object_mut);
+    let groups = groups.into_iter().flatten();
+    // A registry host is deleted only where it was lost: nodes pull from it still, and the same host is to come back.
+    for group in groups.filter(|(role, _)| *role != "registry").filter_map(|(_, group)| group.as_array_mut()) {
+        group.retain(|name| !is_gone(name));
+    }
 }
 
 /// Lets a record have the add-ons and the storage of another.
@@ -173,4 +202,25 @@ pub(crate) fn object(record: &AppliedCluster) -> Result<String, RecipeError> {
         "data": {applied::KEY: record},
     });
     Ok(serde_json::to_string_pretty(&object).map_err(bug)? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_deleted_host_is_in_no_list_of_the_record() {
+        let mut cluster = json!({"spec": {
+            "hosts": [{"name": "node1"}, {"name": "node2"}],
+            "roleGroups": {"master": ["node1"], "worker": ["node1", "node2"], "registry": ["node2"]},
+        }});
+        remove_hosts(&mut cluster, &BTreeSet::from(["node2"]));
+        let wanted = json!({"spec": {
+            "hosts": [{"name": "node1"}],
+            "roleGroups": {"master": ["node1"], "worker": ["node1"], "registry": ["node2"]},
+        }});
+        assert_eq!(cluster, wanted);
+    }
 }

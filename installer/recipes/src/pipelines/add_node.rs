@@ -132,6 +132,9 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
     };
     let mut plan = subset::only(plan, is_wanted);
     record::keep_addons(&mut plan, running.applied.as_ref())?;
+    // Those that this run does not add would count as hosts of the cluster.
+    let later = |node: &&PlannedHost<'_>| node.in_cluster() && !is_joined(cx, node.name()) && !is_new(node.name());
+    record::leave_out(&mut plan, &nodes.iter().filter(later).map(PlannedHost::name).collect())?;
     Ok(plan)
 }
 

@@ -316,6 +316,29 @@ fn the_hosts_to_add_are_those_that_are_not_in_the_cluster() {
 }
 
 #[test]
+fn a_host_that_is_added_later_is_not_recorded_before() {
+    let mut site = Site::of(sample::fleet(1, 3));
+    site.join_all_but("node3");
+    let other = site.facts.get_mut("node4").unwrap();
+    (other.joined, other.stamp) = (false, None);
+    let plan = checked(add_node(&site.cx(), &ClusterFacts::default(), &["node3".to_owned()]).unwrap());
+    let map: Value = serde_json::from_str(text(&plan, "kubexm-cluster")).unwrap();
+    let applied = AppliedCluster::of_config_map(&map).unwrap();
+    let names: Vec<&str> = applied.cluster["spec"]["hosts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|host| host["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["node1", "node2", "node3"]);
+    assert_eq!(applied.cluster["spec"]["roleGroups"]["worker"], json!(["node2", "node3"]));
+    // The next one is still to be added.
+    let running = ClusterFacts { applied: Some(applied), ..ClusterFacts::default() };
+    site.join_all_but("node4");
+    assert_eq!(kubexm_recipes::absent(&site.cx(), &running).unwrap(), ["node4"]);
+}
+
+#[test]
 fn join_refuses_what_it_cannot_add() {
     let mut site = Site::of(sample::fleet(1, 1));
     let none = add_node(&site.cx(), &kubexm_plan::ClusterFacts::default(), &["node2".to_owned()]).unwrap_err();

@@ -105,7 +105,8 @@ impl<'f> FoundNode<'f> {
         if let Some(bundled) = runtime::version(cx, node)
             && self.facts.runtime == cx.cluster.runtime.kind.to_string()
         {
-            let found = self.facts.runtime_version.trim_start_matches('v');
+            // What a builder has put behind a `+` is no other version (semver.org, 10).
+            let found = self.facts.runtime_version.trim_start_matches('v').split('+').next().unwrap_or_default();
             self.other_runtime = found != bundled;
             self.crosses_minor |= Version::of(found).line() != Version::of(bundled).line();
         }

@@ -23,7 +23,9 @@ pub(super) fn same_cluster(case: &Case<'_>, problems: &mut Lines, _: &mut Lines)
         ));
     }
     problems.extend(runtime::upgrade_refused(cluster));
-    let runtimes = case.found.nodes().map(|(name, node)| (name, node.facts.runtime_version.as_str()));
+    let kind = cluster.runtime.kind.to_string();
+    let of_kind = case.found.nodes().filter(|(_, node)| node.facts.runtime == kind);
+    let runtimes = of_kind.map(|(name, node)| (name, node.facts.runtime_version.as_str()));
     problems.extend(runtime::line_refused(case.cx, case.site.first.platform, runtimes));
     problems.extend(registries::other_harbor(cluster, case.running).into_iter().map(|changed| {
         format!("{changed}: Harbor stays where nodes pull from and where its data are; write what the cluster has, and build the bundle with it")
