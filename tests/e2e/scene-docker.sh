@@ -157,7 +157,7 @@ check "every image is kept after it" all_kept
 check "every pod runs with the new version" within 120 all_running n1
 check "then a create changes nothing more" nothing_to_do docker-next
 check "the cluster is reset" install_of docker-next reset
-lab host root n1 'rm -f /var/lib/kubexm/snapshots/before-v*.db && rmdir -p --ignore-fail-on-non-empty /var/lib/kubexm/snapshots'
+check "the snapshot of before the upgrade is there, and the operator removes it" snapshot_removed
 check "every host is as it was before" as_before
 check "nothing of docker is left" nothing_of_docker n1 n2
 FLEET=(n1)

@@ -170,8 +170,7 @@ check "a create has nothing to do after it" created_nothing
 cat "$WORK/etcd-upgrade-figures"
 check "the cluster is reset" install reset -f "$NEXT_YAML" -y
 # The upgrade's snapshot is the operator's to remove.
-taken() { lab host root n1 'rm /var/lib/kubexm/snapshots/before-v*.db && rmdir /var/lib/kubexm/snapshots /var/lib/kubexm'; }
-check "the snapshot of before is there, and nothing else of kubexm" taken
+check "the snapshot of before is there, and nothing else of kubexm" snapshot_removed
 check "every host is as it was before" as_before
 lab host down --all
 HOME_NAME=home

@@ -122,7 +122,7 @@ check "Harbor serves the new images" within 60 cri_pulls n2 "registry.k8s.io/kub
 check "what others pushed is there after the upgrade" others_are_there
 check "a second upgrade changes nothing" nothing_done next upgrade -f "$HARBORS/next.yaml" -y
 check "the cluster is reset" next reset -f "$HARBORS/next.yaml" -y
-lab host root n1 'rm -f /var/lib/kubexm/snapshots/before-v*.db && rmdir -p --ignore-fail-on-non-empty /var/lib/kubexm/snapshots'
+check "the snapshot of before the upgrade is there, and the operator removes it" snapshot_removed
 check "after reset nothing is left but Harbor's data" only_data_is_left
 check "a cluster comes up on the data that were left" create changed
 trust

@@ -456,3 +456,14 @@ fn what_lies_behind_an_administrators_link_is_moved_and_emptied_there() {
     assert_eq!(exact(&host, "/data/kubelet"), before);
     assert!(host.machine.path(KUBELET).is_symlink());
 }
+
+/// They are the operator's, and no reset removes them: the next create must not be refused for them.
+#[test]
+fn snapshots_of_an_earlier_clusters_upgrades_are_no_content_of_others() {
+    let host = Host::fresh();
+    let occupied = || facts::collect(&host.machine, "node1").expect("facts").state_folders;
+    host.put("/var/lib/kubexm/snapshots/before-v1.34.5-1764000000.db", "a snapshot");
+    assert!(occupied().is_empty(), "{:?}", occupied());
+    host.put("/var/lib/kubexm/snapshots/of-mine.db", "another");
+    assert!(occupied().iter().any(|folder| folder.first.iter().any(|name| name == "snapshots")), "{:?}", occupied());
+}
