@@ -145,8 +145,21 @@ impl<'a> Known<'a> {
                 ));
             }
         }
+        // It is an argument of programs later.
+        if self.name.starts_with('-') {
+            return Err(self.wrong("Package", "begins with a hyphen"));
+        }
         relation::each_provided(self.provides, arch, |name, _| provided(name))
             .map_err(|error| self.wrong("Provides", error.to_string()))
+    }
+
+    /// How many names its relations have, as far as what is between them says.
+    pub fn relations(&self) -> usize {
+        let all = [self.provides, self.pre_depends, self.depends, self.conflicts, self.breaks];
+        let between = |byte: &u8| matches!(byte, b',' | b'|');
+        let of =
+            |field: &str| usize::from(!field.is_empty()) + field.as_bytes().iter().filter(|byte| between(byte)).count();
+        all.into_iter().map(of).sum()
     }
 
     fn location(&self) -> &'a str {
@@ -279,6 +292,7 @@ mod tests {
             ("Filename: pool", "Filename: pool\\..\\etc", "leads out"),
             ("Filename: pool", "Filename: pool/.\t./etc", "leads out"),
             ("Package: a", "Package: a b", "Package"),
+            ("Package: a", "Package: -oDir=a", "Package begins with a hyphen"),
             ("Package: a", &long, "Package has more than 255 bytes"),
             ("Size: 1", "Size: 1\nProvides: b (>= 1)", "Provides"),
         ] {
