@@ -1,6 +1,5 @@
 //! What a node would have to do for some roots, before anything of it changes.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::limits::Limits;
@@ -58,15 +57,10 @@ pub fn node_plan(pool: &Pool, roots: &[Root], baseline: &Baseline, present: &BTr
     let mut standings: Vec<Option<PackageState>> =
         roots.iter().map(|root| satisfied(pool, baseline, root, present)).collect();
     let open: Vec<usize> = (0..roots.len()).filter(|at| standings[*at].is_none()).collect();
-    let hard: RefCell<Vec<Unsolvable>> = RefCell::default();
-    let together = |places: &[usize]| {
-        if let Some(last) = hard.borrow().get(HARD - 1) {
-            return Err(last.clone());
-        }
+    let mut patience = Patience::default();
+    let mut together = |places: &[usize]| {
         let wanted: Vec<Root> = places.iter().map(|at| roots[*at].clone()).collect();
-        let answer = solve(pool, &wanted, baseline);
-        hard.borrow_mut().extend(answer.as_ref().err().filter(|why| why.is_too_hard()).cloned());
-        answer
+        patience.ask(|| solve(pool, &wanted, baseline))
     };
     let mut possible = open.clone();
     let mut closure = together(&open);
@@ -94,6 +88,22 @@ pub fn node_plan(pool: &Pool, roots: &[Root], baseline: &Baseline, present: &BTr
     let (upgrade, install) = packages.into_iter().partition(|one| one.replaces.is_some());
     let standings = standings.into_iter().map(|standing| standing.unwrap_or(PackageState::Install));
     NodePlan { roots: roots.iter().cloned().zip(standings).collect(), install, upgrade, needs_files }
+}
+
+/// Answers for one node that have taken as long as one may.
+#[derive(Default)]
+struct Patience(Vec<Unsolvable>);
+
+impl Patience {
+    /// After too many of them the last one is every other's answer.
+    fn ask<T>(&mut self, ask: impl FnOnce() -> Result<T, Unsolvable>) -> Result<T, Unsolvable> {
+        if let Some(last) = self.0.get(HARD - 1) {
+            return Err(last.clone());
+        }
+        let answer = ask();
+        self.0.extend(answer.as_ref().err().filter(|why| why.is_too_hard()).cloned());
+        answer
+    }
 }
 
 fn satisfied(
@@ -161,7 +171,7 @@ fn listed(mut all: impl Iterator<Item = String>) -> Vec<String> {
 mod tests {
     use kubexm_spec::Family;
 
-    use super::super::Repo;
+    use super::super::{Reason, Repo};
     use super::*;
     use crate::rpm::installed;
 
@@ -181,6 +191,24 @@ mod tests {
         assert!(told.len() == 1 && told[0].contains("compared 1000000 times"), "{told:?}");
         let small = Baseline { packages: installed::read(&one(0, 10)).unwrap(), ..Baseline::default() };
         assert!(left_lacking_within(few, &pool, (&small, &small), &plan).is_empty());
+    }
+
+    #[test]
+    fn a_node_for_which_no_answer_is_found_is_not_asked_about_again_and_again() {
+        let (mut patience, mut asked) = (Patience::default(), 0);
+        let mut ask = |reason: Option<Reason>| {
+            patience.ask(|| {
+                asked += 1;
+                let reasons = Vec::from_iter(reason);
+                if reasons.is_empty() { Ok(()) } else { Err(Unsolvable { reasons, needs_files: Vec::new() }) }
+            })
+        };
+        let no = Reason::Installed { package: "a 1".into() };
+        (0..10).for_each(|_| assert!(ask(Some(no.clone())).is_err() && ask(None).is_ok()));
+        let hard = Reason::TooHard { why: "x".into() };
+        (0..10).for_each(|_| assert_eq!(ask(Some(hard.clone())).unwrap_err().reasons, std::slice::from_ref(&hard)));
+        assert!(ask(None).is_err());
+        assert_eq!(asked, 20 + HARD);
     }
 
     #[test]

@@ -244,3 +244,32 @@ fn forget<'c>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use kubexm_spec::Family;
+
+    use super::super::{Baseline, Pool};
+    use super::*;
+    use crate::rpm::installed;
+
+    #[test]
+    fn a_package_that_says_often_what_others_say_too_leaves_at_once() {
+        let says = |name: &str| {
+            let lines = |kind: &str| format!("{kind}\tx\t0\t\n").repeat(30_000);
+            format!("N\t{name}\t0\t1\t1\tnoarch\n{}{}", lines("C"), lines("O"))
+        };
+        let packages = installed::read(&(says("a") + &says("b"))).unwrap();
+        let pool = Pool::new(Family::Rpm, "x86_64", Vec::new(), Vec::new());
+        let baseline = Baseline { packages, ..Baseline::default() };
+        let universe = Universe::new(&pool, &baseline);
+        let mut selection = Selection::new(&universe);
+        let begun = Instant::now();
+        selection.leave(PackageId(1));
+        // 1,800 million steps.
+        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+        assert!(!selection.contains(PackageId(1)) && selection.against["x"].len() == 30_000);
+    }
+}
