@@ -18,6 +18,9 @@ const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContain
 const NESTED_LIMIT: usize = 4 << 20;
 /// A place is for people.
 const PLACE_LENGTH: usize = 200;
+/// The most names that look like images in one chart: each takes some 500 bytes of memory, though six bytes of a text may say it, and a person
+/// has to judge each. Those of operators have some hundred.
+const SUSPECTS: usize = 10_000;
 
 /// What was found, each with the first place where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,13 +33,23 @@ pub struct Found {
     pub broken: BTreeMap<String, String>,
 }
 
-/// Looks through objects.
-pub fn images(documents: &[Value]) -> Found {
-    images_within(documents, Room::nested())
+/// How what stands among the broken begins where not all suspects are kept.
+const MANY: &str = "(more than ";
+
+impl Found {
+    /// Whether there are more suspects than are kept: what is not found here may be named all the same.
+    pub fn is_cut(&self) -> bool {
+        self.broken.keys().any(|text| text.starts_with(MANY))
+    }
 }
 
-fn images_within(documents: &[Value], room: Room) -> Found {
-    let mut walk = Walk { found: Found::default(), object: String::new(), path: Vec::new(), nested: false, room };
+/// Looks through objects.
+pub fn images(documents: &[Value]) -> Found {
+    images_within(documents, Room::nested(), SUSPECTS)
+}
+
+fn images_within(documents: &[Value], room: Room, most: usize) -> Found {
+    let mut walk = Walk { found: Found::default(), object: String::new(), path: Vec::new(), nested: false, room, most };
     for document in documents {
         walk.object(document, "object");
     }
@@ -55,6 +68,8 @@ struct Walk {
     nested: bool,
     /// Of all texts that are read as YAML. When it is used up, the rest is searched as words alone.
     room: Room,
+    /// How many suspects are kept.
+    most: usize,
 }
 
 impl Walk {
@@ -194,9 +209,7 @@ impl Walk {
     }
 
     fn text(&mut self, text: &str, of_image: bool) {
-        for reference in suspect::words(text, of_image) {
-            self.suspect(&reference);
-        }
+        suspect::words(text, of_image, |reference| self.suspect(&reference));
         // A file that holds objects, or a configuration with maps of repository and tag.
         let may_hold = text.contains('\n') && (text.contains("image") || text.contains("repository"));
         if !self.nested && may_hold && text.len() <= NESTED_LIMIT {
@@ -212,7 +225,7 @@ impl Walk {
         let place = self.place();
         match Reference::read(image) {
             Some(reference) if self.nested => {
-                self.found.suspects.entry(reference.to_string()).or_insert(place);
+                self.suspect(&reference);
             }
             Some(reference) => {
                 self.found.pods.entry(reference.to_string()).or_insert(place);
@@ -224,9 +237,19 @@ impl Walk {
         }
     }
 
-    fn suspect(&mut self, reference: &Reference) {
+    /// Whether more may come. One too many is refused with the chart, since it may be an image that is missing later.
+    fn suspect(&mut self, reference: &Reference) -> bool {
+        let name = reference.to_string();
+        if self.found.suspects.contains_key(&name) {
+            return true;
+        }
         let place = self.place();
-        self.found.suspects.entry(reference.to_string()).or_insert(place);
+        if self.found.suspects.len() < self.most {
+            self.found.suspects.insert(name, place);
+            return true;
+        }
+        self.found.broken.entry(format!("{MANY}{} names that look like images)", self.most)).or_insert(place);
+        false
     }
 
     /// No longer than is shown: a stream may have millions of places, and a name of megabytes.
@@ -245,7 +268,8 @@ impl Walk {
             place.truncate(cut(&place).len());
             place.push('…');
         }
-        place
+        // Names and keys of others, on their way to a terminal.
+        kubexm_spec::on_one_line(&place)
     }
 }
 
@@ -379,14 +403,37 @@ mod tests {
             .collect();
         let text = format!("kind: ConfigMap\nmetadata: {{name: x}}\ndata:\n{files}");
         let documents = documents::read(&text).unwrap();
-        let of =
-            |room| names(&images_within(&documents, room).suspects).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let of = |room| {
+            names(&images_within(&documents, room, SUSPECTS).suspects)
+                .into_iter()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         let whole = of(Room::nested());
         assert!(whole.contains(&"a.b/file9:v1".to_owned()), "{whole:?}");
         // Some five of ten.
         let few = of(Room::of(250));
         assert!(few.contains(&"a.b/file0:v1".to_owned()) && !few.contains(&"a.b/file9:v1".to_owned()), "{few:?}");
         assert!(few.contains(&"a.b/word9:1".to_owned()), "{few:?}");
+    }
+
+    #[test]
+    fn a_text_of_more_names_than_anybody_can_judge_is_refused_with_its_place() {
+        let words: String = (0..100).map(|at| format!("a:{at}.0 ")).collect();
+        let documents =
+            documents::read(&format!("kind: ConfigMap\nmetadata: {{name: x}}\ndata: {{a: '{words}', b: '{words}'}}\n"));
+        let of = |most| images_within(documents.as_ref().unwrap(), Room::nested(), most);
+        let all = of(100);
+        assert!(all.suspects.len() == 100 && !all.is_cut(), "{:?}", all.broken);
+        let few = of(99);
+        assert!(few.suspects.len() == 99 && few.is_cut());
+        assert_eq!(few.broken["(more than 99 names that look like images)"], "ConfigMap x: data.a");
+    }
+
+    #[test]
+    fn a_place_writes_nothing_to_a_terminal_but_text() {
+        let found = found("kind: \"Pod\\e[2J\"\nmetadata: {name: \"a\\nb\"}\nspec: {\"x\\u202e\": 'a.b/c:1'}\n");
+        assert_eq!(found.suspects["a.b/c:1"], "Pod [2J a b: spec.x ");
     }
 
     #[test]

@@ -55,6 +55,10 @@ pub struct Hook {
 /// The longest word for how a hook's run ended, in bytes.
 const PHASE: usize = 32;
 
+/// The longest name and the longest version of a chart, in bytes: helm takes names of 250, and both are in the name of a file. Whoever may make
+/// a Secret that looks like a release can have megabytes there, which many releases would bring into one answer.
+const OF_A_CHART: usize = 255;
+
 /// Whether `helm test` alone runs a hook, by the events that helm has read when it made the release.
 fn only_tests(hook: &Value) -> bool {
     let events = hook["events"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -137,10 +141,14 @@ impl Revision {
 }
 
 impl Release {
-    /// `web-1.2.3`.
+    /// `web-1.2.3`, on one line and no longer than charts have it.
     pub fn chart(&self) -> String {
         let metadata = &self.release["chart"]["metadata"];
-        let text = |name: &str| metadata[name].as_str().unwrap_or_default();
+        let text = |name: &str| {
+            let whole = metadata[name].as_str().unwrap_or_default();
+            let begin = &whole[..whole.floor_char_boundary(OF_A_CHART)];
+            kubexm_spec::on_one_line(begin) + if begin.len() < whole.len() { "…" } else { "" }
+        };
         format!("{}-{}", text("name"), text("version"))
     }
 
@@ -300,6 +308,16 @@ mod tests {
         // Not what `helm test` alone runs.
         let names = read.documents().unwrap().into_iter().map(|document| document["metadata"]["name"].clone());
         assert_eq!(names.collect::<Vec<_>>(), ["a", "data", "check"]);
+    }
+
+    #[test]
+    fn the_name_of_a_chart_is_one_line_and_no_longer_than_a_chart_has_it() {
+        let mut long = release();
+        long["chart"]["metadata"] = json!({"name": "ä".repeat(1 << 20), "version": "1\u{1b}[2J\n\u{202e}2"});
+        let read = revisions(json!({"items": [secret(1, "deployed", &long)]}))[0].read().unwrap();
+        let chart = read.chart();
+        assert!(chart.len() < 600 && chart.starts_with("ää") && chart.contains('…'), "{} bytes", chart.len());
+        assert!(!chart.contains(|c: char| c.is_control() || c == '\u{202e}'), "{chart:?}");
     }
 
     #[test]

@@ -68,9 +68,10 @@ fn is_dotted(tag: &str) -> bool {
     !major.is_empty() && is_number(major) && rest.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// The names in a text, each with whether the word before it speaks of an image.
-pub fn words(text: &str, of_image: bool) -> Vec<Reference> {
-    let mut all = Vec::new();
+/// Calls with each name in a text, as long as it says true: a text of megabytes may have a million of them.
+pub fn words(text: &str, of_image: bool, mut call: impl FnMut(Reference) -> bool) {
+    let mut any = false;
+    // Whether the word before speaks of an image.
     let mut before = of_image;
     let mut last = ' ';
     let mut rest = text;
@@ -83,14 +84,18 @@ pub fn words(text: &str, of_image: bool) -> Vec<Reference> {
             continue;
         }
         // A list continues as it began: `--images=a,b`.
-        let of_image = before || (last == ',' && all.last().is_some());
-        if !word.contains("://") || word.starts_with("docker://") {
-            all.extend(reference(word, of_image));
+        let of_image = before || (last == ',' && any);
+        if (!word.contains("://") || word.starts_with("docker://"))
+            && let Some(name) = reference(word, of_image)
+        {
+            any = true;
+            if !call(name) {
+                return;
+            }
         }
         before = speaks_of_image(word.trim_end_matches(':'));
         last = between.chars().next().unwrap_or(' ');
     }
-    all
 }
 
 fn is_between(c: char) -> bool {
@@ -106,7 +111,12 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<String> {
-        words(text, false).iter().map(ToString::to_string).collect()
+        let mut all = Vec::new();
+        words(text, false, |name| {
+            all.push(name.to_string());
+            true
+        });
+        all
     }
 
     #[test]

@@ -168,6 +168,27 @@ pub struct Relations {
     pub obsoletes: Vec<Constraint>,
 }
 
+impl Relations {
+    /// How many packages and capabilities they name, each as often as it is named.
+    pub fn count(&self) -> usize {
+        let all = self.requires.iter().chain(&self.conflicts);
+        all.map(Requirement::count).sum::<usize>() + self.obsoletes.len()
+    }
+}
+
+impl Requirement {
+    fn count(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::All(all) | Self::Any(all) | Self::With(all) => all.iter().map(Self::count).sum(),
+            Self::If { condition, then, otherwise } | Self::Unless { condition, then, otherwise } => {
+                condition.count() + then.count() + otherwise.as_ref().map_or(0, |one| one.count())
+            }
+            Self::Without(one, other) => one.count() + other.count(),
+        }
+    }
+}
+
 /// Relations as they stand in an index, parsed when they are asked for: of sixty thousand packages a solve looks at hundreds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deferred {

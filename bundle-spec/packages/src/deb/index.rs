@@ -145,8 +145,21 @@ impl<'a> Known<'a> {
                 ));
             }
         }
+        // It is an argument of programs later.
+        if self.name.starts_with('-') {
+            return Err(self.wrong("Package", "begins with a hyphen"));
+        }
         relation::each_provided(self.provides, arch, |name, _| provided(name))
             .map_err(|error| self.wrong("Provides", error.to_string()))
+    }
+
+    /// How many names its relations have, as far as what is between them says.
+    pub fn relations(&self) -> usize {
+        let all = [self.provides, self.pre_depends, self.depends, self.conflicts, self.breaks];
+        let between = |byte: &u8| matches!(byte, b',' | b'|');
+        let of =
+            |field: &str| usize::from(!field.is_empty()) + field.as_bytes().iter().filter(|byte| between(byte)).count();
+        all.into_iter().map(of).sum()
     }
 
     fn location(&self) -> &'a str {
@@ -192,7 +205,9 @@ impl<'a> Known<'a> {
     }
 
     pub fn wrong(&self, field: &'static str, problem: impl Into<String>) -> ControlError {
-        let subject = match (self.name, self.version) {
+        // Not all of it: either may be what is wrong.
+        let begin = |text: &'a str| &text[..text.floor_char_boundary(LONGEST)];
+        let subject = match (begin(self.name), begin(self.version)) {
             ("", _) => format!("paragraph {}", self.number),
             (name, "") => name.to_owned(),
             (name, version) => format!("{name} {version}"),
@@ -262,7 +277,7 @@ mod tests {
     fn what_could_not_be_fetched_or_checked_is_refused_by_name() {
         let good = format!("Package: a\nVersion: 1\nArchitecture: all\nFilename: pool/a.deb\nSize: 1\nSHA256: {SHA}\n");
         assert!(packages(&good).is_ok());
-        let long = format!("Package: {}", "a".repeat(256));
+        let long = format!("Package: {}", "a".repeat(2560));
         for (from, to, reported) in [
             ("Size: 1", "Size: -1", "Size"),
             ("SHA256: 2c", "SHA256: zz", "SHA256"),
@@ -279,11 +294,12 @@ mod tests {
             ("Filename: pool", "Filename: pool\\..\\etc", "leads out"),
             ("Filename: pool", "Filename: pool/.\t./etc", "leads out"),
             ("Package: a", "Package: a b", "Package"),
+            ("Package: a", "Package: -oDir=a", "Package begins with a hyphen"),
             ("Package: a", &long, "Package has more than 255 bytes"),
             ("Size: 1", "Size: 1\nProvides: b (>= 1)", "Provides"),
         ] {
             let error = packages(&good.replace(from, to)).unwrap_err().to_string();
-            assert!(error.contains(reported), "{to}: {error}");
+            assert!(error.contains(reported) && error.len() < 1000, "{to}: {error}");
         }
     }
 }

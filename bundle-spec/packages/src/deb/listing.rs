@@ -21,6 +21,9 @@ const LARGE: usize = 4 << 20;
 const READERS: usize = 8;
 /// The most bytes of a text.
 pub const LIMIT: usize = 1 << 30;
+/// The most names that its packages provide: each takes some 30 bytes of memory, though two bytes may say it. Debian's have some hundred
+/// thousand.
+const PROVIDED: usize = 10_000_000;
 
 /// The packages of an index that fit an architecture.
 pub struct Listing {
@@ -78,6 +81,9 @@ impl Listing {
                 None => vec![Part::of(&text, 0, arch)?],
             },
         };
+        if parts.iter().map(|part| part.provided.len()).sum::<usize>() > PROVIDED {
+            return Err(too_many(&Known::default()));
+        }
         let mut listing = Self { text, arch: arch.into(), entries: Vec::new(), provided: Vec::new() };
         for mut part in parts {
             let before = place(listing.provided.len());
@@ -180,7 +186,14 @@ impl Part {
                 continue;
             }
             let provides = part.provided.len();
-            known.checked(arch, |name| part.provided.push(hash(name)))?;
+            known.checked(arch, |name| {
+                if part.provided.len() <= PROVIDED {
+                    part.provided.push(hash(name));
+                }
+            })?;
+            if part.provided.len() > PROVIDED {
+                return Err(too_many(&known));
+            }
             let within = |value: &str| {
                 let from = value.as_ptr().addr() - piece.as_ptr().addr() + offset;
                 Place(place(from), place(from + value.len()))
@@ -197,6 +210,10 @@ impl Part {
         }
         Ok(part)
     }
+}
+
+fn too_many(last: &Known<'_>) -> ControlError {
+    last.wrong("Provides", format!("and those of the others have more than {PROVIDED} names"))
 }
 
 /// Where a text is parted among readers: between two paragraphs, in about equal pieces. Each piece by its end.

@@ -1,5 +1,6 @@
 //! dpkg's status file (`/var/lib/dpkg/status`): what is installed on a node.
 
+use std::collections::HashMap;
 use std::io::BufRead;
 
 use super::control::{ControlError, Paragraphs};
@@ -8,6 +9,12 @@ use crate::model::{Package, RepoId};
 
 /// The repository of what is installed already: none.
 pub const INSTALLED: RepoId = RepoId(u16::MAX);
+
+/// The most names in all relations of a status: each takes some 100 bytes of memory, though two bytes may say it. Some hosts have fifty
+/// thousand.
+const RELATIONS: usize = 1_000_000;
+/// The most packages of one name: dpkg has one of an architecture.
+const OF_A_NAME: usize = 32;
 
 /// A package that is on a node with more than its configuration files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +30,8 @@ pub struct Installed {
 
 /// All that is installed, in the order of the file; every architecture, since a foreign one may stand in the way too.
 pub fn read(reader: impl BufRead, arch: &str) -> Result<Vec<Installed>, ControlError> {
-    let mut installed = Vec::new();
+    let mut installed: Vec<Installed> = Vec::new();
+    let (mut of_a_name, mut left) = (HashMap::<Box<str>, usize>::new(), RELATIONS);
     let mut paragraphs = Paragraphs::new(reader);
     while let Some(paragraph) = paragraphs.read_next()? {
         let fields = Known::of(&paragraph)?;
@@ -34,6 +42,14 @@ pub fn read(reader: impl BufRead, arch: &str) -> Result<Vec<Installed>, ControlE
         };
         if matches!(state, "not-installed" | "config-files") {
             continue;
+        }
+        left = left.checked_sub(fields.relations()).ok_or_else(|| {
+            fields.wrong("Depends", format!("and what else is like it names more than {RELATIONS} packages up to here"))
+        })?;
+        let count = of_a_name.entry(fields.name.into()).or_default();
+        *count += 1;
+        if *count > OF_A_NAME {
+            return Err(fields.wrong("Package", format!("is that of more than {OF_A_NAME} packages")));
         }
         let whole = flag == "ok" && matches!(state, "installed" | "triggers-pending" | "triggers-awaited");
         installed.push(Installed { package: fields.package(INSTALLED, arch)?, held: wanted == "hold", whole });
@@ -130,6 +146,20 @@ mod tests {
         let reduced = reduced(whole.as_bytes()).unwrap();
         assert_eq!(read(reduced.as_bytes(), "amd64").unwrap(), read(whole.as_bytes(), "amd64").unwrap());
         assert!(!reduced.contains("Maintainer") && !reduced.contains("two"), "{reduced}");
+    }
+
+    #[test]
+    fn a_status_of_more_than_any_host_has_is_refused() {
+        let entry =
+            |more: &str| format!("Package: a\nStatus: install ok installed\nArchitecture: all\nVersion: 1\n{more}\n");
+        let of = |text: String| read(text.as_bytes(), "amd64").map(|all| all.len()).map_err(|error| error.to_string());
+        assert_eq!(of(entry("").repeat(OF_A_NAME)), Ok(OF_A_NAME));
+        assert!(of(entry("").repeat(OF_A_NAME + 1)).unwrap_err().contains("more than 32 packages"));
+        for field in ["Depends", "Provides", "Conflicts"] {
+            let many = |count: usize| entry(&format!("{field}: b{}\n", ",b".repeat(count - 1)));
+            assert_eq!(of(many(RELATIONS / 2).repeat(2)), Ok(2), "{field}");
+            assert!(of(many(RELATIONS / 2 + 1).repeat(2)).unwrap_err().contains("more than 1000000"), "{field}");
+        }
     }
 
     #[test]

@@ -108,7 +108,10 @@ impl Rpm {
     /// What it is and needs, as an index would say it, with all of its files.
     pub fn package(&self, repo: RepoId, location: &str, size: u64, digest: Digest) -> Result<Package, HeaderError> {
         let name = self.main.text(tag::NAME).unwrap_or_default();
-        let strange = |text: &str| text.is_empty() || text.contains(['/', '\t', '\n', '\0']);
+        // They are arguments of programs later.
+        let strange = |text: &str| {
+            text.is_empty() || text.starts_with('-') || text.contains(|c: char| c == '/' || c.is_control())
+        };
         let (version, arch) = (self.version(), self.arch());
         if strange(&name) || strange(&version) || strange(&arch) {
             let [name, version, arch] = [&*name, &version, &arch].map(begin);
@@ -318,6 +321,8 @@ mod tests {
         let long: &str = &"ä/".repeat(1 << 20);
         for (texts, said) in [
             (&[(tag::NAME, long), (tag::VERSION, long), (tag::RELEASE, "1")][..], "it calls itself"),
+            (&[(tag::NAME, "--root=x"), (tag::VERSION, "1"), (tag::RELEASE, "1")], "it calls itself"),
+            (&[(tag::NAME, "a\u{1b}"), (tag::VERSION, "1"), (tag::RELEASE, "1")], "it calls itself"),
             (&[(tag::NAME, "a"), (tag::VERSION, "1"), (tag::RELEASE, "1"), (tag::BASENAMES, long)], "is in no folder"),
         ] {
             let error = package_of(texts).package(RepoId(0), "a.rpm", 1, Digest::of("a")).unwrap_err().to_string();

@@ -7,6 +7,9 @@ use std::fmt;
 use super::version::Evr;
 use crate::model::Package;
 
+/// Steps of comparing all patterns with all packages; a list that locks every package of a host takes some hundred million.
+const STEPS: u64 = 2_000_000_000;
+
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hold {
@@ -41,37 +44,53 @@ impl Hold {
     }
 
     /// Whether a package is of what this line is about.
-    fn is_about(&self, package: &Package) -> bool {
+    fn is_about(&self, package: &Package, forms: &[String], left: &mut u64) -> bool {
         match self {
-            Self::Excluded(pattern) => matches(pattern, package),
-            Self::Locked { name, .. } => glob(name, &package.name),
+            Self::Excluded(pattern) => matches(pattern, forms, left),
+            Self::Locked { name, .. } => glob(name, &package.name, left),
         }
     }
 }
 
-/// Names of those of the offered packages that a list says must not come.
+/// Names of those of the offered packages that a list says must not come: all of them where it says so in more words than can be
+/// compared.
 pub fn held<'a>(list: &str, offered: impl IntoIterator<Item = &'a Package>) -> BTreeSet<Box<str>> {
+    held_within(STEPS, list, offered)
+}
+
+fn held_within<'a>(mut left: u64, list: &str, offered: impl IntoIterator<Item = &'a Package>) -> BTreeSet<Box<str>> {
     let holds: Vec<Hold> = list.lines().filter_map(Hold::of_line).collect();
     if holds.is_empty() {
         return BTreeSet::new();
     }
-    let forbidden = |package: &&Package| {
+    let mut forbidden = |package: &&Package| {
+        let forms = forms(package);
         let (mut is_locked, mut is_one) = (false, false);
-        for hold in holds.iter().filter(|hold| hold.is_about(package)) {
+        for hold in &holds {
+            if left == 0 {
+                return true;
+            }
             match hold {
+                _ if !hold.is_about(package, &forms, &mut left) => {}
                 Hold::Excluded(_) => return true,
                 // Of several locks of a name any may be met.
-                Hold::Locked { pattern, .. } => (is_locked, is_one) = (true, is_one || matches(pattern, package)),
+                Hold::Locked { pattern, .. } => {
+                    (is_locked, is_one) = (true, is_one || matches(pattern, &forms, &mut left));
+                }
             }
         }
-        is_locked && !is_one
+        left == 0 || (is_locked && !is_one)
     };
-    offered.into_iter().filter(forbidden).map(|package| package.name.clone()).collect()
+    offered.into_iter().filter(|package| forbidden(package)).map(|package| package.name.clone()).collect()
+}
+
+fn matches(pattern: &str, forms: &[String], left: &mut u64) -> bool {
+    forms.iter().any(|form| glob(pattern, form, left))
 }
 
 /// As dnf names packages: by name, with its version with and without an epoch, each with and without its architecture; yum puts the
 /// epoch first.
-fn matches(pattern: &str, package: &Package) -> bool {
+fn forms(package: &Package) -> Vec<String> {
     let (name, arch) = (&package.name, &package.arch);
     let evr = Evr::parse(&package.version);
     let rest = package.version.split_once(':').map_or(&*package.version, |(_, rest)| rest);
@@ -83,14 +102,20 @@ fn matches(pattern: &str, package: &Package) -> bool {
         format!("{name}-{epoch}:{rest}"),
         format!("{epoch}:{name}-{rest}"),
     ];
-    forms.iter().any(|form| glob(pattern, form) || glob(pattern, &format!("{form}.{arch}")))
+    forms.into_iter().flat_map(|form| [format!("{form}.{arch}"), form]).collect()
 }
 
-/// fnmatch(3) with `*`, `?` and `[…]`: the last star that was met takes one more whenever what follows does not fit.
-fn glob(pattern: &str, text: &str) -> bool {
+/// fnmatch(3) with `*`, `?` and `[…]`: the last star that was met takes one more whenever what follows does not fit. Each step is one of
+/// those that are left, and so is each byte of a set.
+fn glob(pattern: &str, text: &str, left: &mut u64) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut here, mut star) = (0, 0, None);
     while here < text.len() {
+        let set = if pattern.get(at) == Some(&b'[') { pattern.len() - at } else { 0 };
+        *left = left.saturating_sub(1 + set as u64);
+        if *left == 0 {
+            return false;
+        }
         if pattern.get(at) == Some(&b'*') {
             star = Some((at, here));
             at += 1;
@@ -187,7 +212,16 @@ mod tests {
 
     #[test]
     fn a_pattern_of_many_stars_takes_no_time() {
-        assert!(!glob(&"*a".repeat(2000), &"a".repeat(1999)));
+        assert!(!glob(&"*a".repeat(2000), &"a".repeat(1999), &mut STEPS.clone()));
+    }
+
+    #[test]
+    fn patterns_without_end_are_given_up_and_nothing_comes() {
+        let list = "X\tnone*\n".repeat(1000);
+        let steps = |left| held_within(left, &list, &packages()).len();
+        assert_eq!((steps(STEPS), steps(1000)), (0, 3));
+        let set = format!("X\t{}[{}]\n", "[a-z]".repeat(3), "x".repeat(1000));
+        assert_eq!(held_within(1000, &set, &packages()).len(), 3);
     }
 
     #[test]

@@ -27,12 +27,22 @@ const KEY: &str = "gpg-pubkey";
 /// Of a line in an error.
 const SHOWN: usize = 120;
 
+/// The most lines: each takes some 100 bytes of memory, and some hosts have a hundred thousand.
+const LINES: usize = 1_000_000;
+/// The most versions of one name: each is compared with the others. A host has three kernels, or a dozen.
+pub(crate) const VERSIONS: usize = 32;
+/// The longest name, version or architecture of a package, and the longest of what it is and needs, in bytes.
+const PACKAGE: usize = 255;
+const NAME: usize = 4096;
+
 /// What is no list of installed packages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} of the installed packages is not in the format that rpm was asked for: {text:?}")]
+#[error("line {line} of the installed packages {why}: {text:?}")]
 pub struct InstalledError {
     /// From 1.
     pub line: usize,
+    /// What is wrong with it.
+    pub why: &'static str,
     /// Cut to a readable length.
     pub text: String,
 }
@@ -68,14 +78,26 @@ pub fn read(list: &str) -> Result<Vec<Package>, InstalledError> {
     let mut lines = Lines::default();
     // What follows a key is the key's.
     let mut of_key = false;
+    let mut versions: HashMap<&str, usize> = HashMap::new();
+    let mut left = LINES;
     for (place, line) in list.lines().enumerate() {
-        let wrong = || InstalledError { line: place + 1, text: line.chars().take(SHOWN).collect() };
+        let no = |why| InstalledError { line: place + 1, why, text: line.chars().take(SHOWN).collect() };
+        let wrong = || no("is not in the format that rpm was asked for");
+        left = left.checked_sub(lines_of(line)).ok_or_else(|| no("is one more than any host has"))?;
         let fields: Vec<&str> = line.split('\t').collect();
         match fields[..] {
             ["N", name, epoch, version, release, arch] if !name.is_empty() && !version.is_empty() => {
                 finish(&mut installed, std::mem::take(&mut lines), of_key);
                 of_key = name == KEY;
+                if [name, epoch, version, release, arch].iter().any(|field| field.len() > PACKAGE) {
+                    return Err(no("has a longer name or version than any package"));
+                }
                 if !of_key {
+                    let count = versions.entry(name).or_default();
+                    *count += 1;
+                    if *count > VERSIONS {
+                        return Err(no("is one more version of a package than any host has"));
+                    }
                     installed.push(package(name, &Evr::written(epoch, version, Some(release)), arch));
                 }
             }
@@ -85,6 +107,9 @@ pub fn read(list: &str) -> Result<Vec<Package>, InstalledError> {
                 let package = installed.last_mut().ok_or_else(wrong)?;
                 if name == NONE {
                     continue;
+                }
+                if version.len() > NAME || (name.len() > NAME && !name.starts_with('(')) {
+                    return Err(no("has a longer name or version than any package"));
                 }
                 let flags: u64 = flags.parse().map_err(|_| wrong())?;
                 let evr = Evr::parse(version);
@@ -113,6 +138,14 @@ pub fn read(list: &str) -> Result<Vec<Package>, InstalledError> {
     }
     finish(&mut installed, lines, of_key);
     Ok(installed)
+}
+
+/// As how many lines one counts: in parentheses it may name a package in each five bytes.
+fn lines_of(line: &str) -> usize {
+    match line.split('\t').nth(1) {
+        Some(name) if name.starts_with('(') => 1 + name.len() / 5,
+        _ => 1,
+    }
 }
 
 /// Packages of which a list has several versions of one architecture, though only one can be: an update was cut off after the newer
@@ -209,5 +242,23 @@ mod tests {
         assert_eq!(read("R\tx\t0\t\n").unwrap_err().line, 1);
         assert_eq!(read("N\ta\t0\t1\t1\tnoarch\nR\tx\tmany\t\n").unwrap_err().line, 2);
         assert_eq!(read("").unwrap(), []);
+    }
+
+    #[test]
+    fn a_list_of_more_than_any_host_has_is_refused_before_it_is_compared_with_anything() {
+        let kernels = |count: usize| -> String { (0..count).map(|at| format!("N\tkernel\t0\t{at}\t1\tx\n")).collect() };
+        assert_eq!(read(&kernels(VERSIONS)).unwrap().len(), VERSIONS);
+        let long = "x".repeat(NAME + 1);
+        let boolean = format!("R\t(a{})\t0\t\n", " or a".repeat(10_000));
+        for (list, why) in [
+            (kernels(VERSIONS + 1), "one more version of a package than any host has"),
+            (format!("N\ta\t0\t1\t1\tx\n{}", "F\tx\n".repeat(LINES)), "one more than any host has"),
+            (format!("N\ta\t0\t1\t1\tx\n{}", boolean.repeat(LINES / 10_000)), "one more than any host has"),
+            (format!("N\ta\t0\t{}\t1\tx\n", &long[..256]), "longer name or version than any package"),
+            (format!("N\ta\t0\t1\t1\tx\nP\ta\t8\t{long}\n"), "longer name or version than any package"),
+        ] {
+            let error = read(&list).unwrap_err().to_string();
+            assert!(error.contains(why) && error.len() < 400, "{error}");
+        }
     }
 }

@@ -17,6 +17,10 @@ const LOCATION: usize = 4096;
 /// a few bits may say it in the packed index. EL's AppStream has some two million; ten times that leaves room for repositories that keep
 /// every earlier build, and takes 1.2 GB.
 const ENTRIES: u64 = 20_000_000;
+/// The most packages of one index, for the same reason: each takes some 400 bytes of memory. Fedora has some 70,000.
+const PACKAGES: usize = 1_000_000;
+/// Of a dependency in parentheses, the bytes that count as one more of [`ENTRIES`]: in so many it can name another package.
+const NAMED: usize = 4;
 /// The longest name or version, in bytes: a solver keeps some of them for each package that they are about. Paths are the longest real
 /// ones, and the kernel takes no longer ones.
 const NAME: usize = 4096;
@@ -28,7 +32,7 @@ pub(super) const BOOLEAN: usize = 64 << 10;
 /// The packages of an index, in its order. `keep` says which architectures are wanted (`x86_64`, `noarch`): the others are not
 /// held in memory.
 pub fn read(reader: impl BufRead, repo: RepoId, keep: impl Fn(&str) -> bool) -> Result<Vec<Package>, DocumentError> {
-    read_within(reader, repo, keep, ENTRIES)
+    read_within(reader, repo, keep, ENTRIES, PACKAGES)
 }
 
 fn read_within(
@@ -36,6 +40,7 @@ fn read_within(
     repo: RepoId,
     keep: impl Fn(&str) -> bool,
     most: u64,
+    most_packages: usize,
 ) -> Result<Vec<Package>, DocumentError> {
     let mut entries = 0;
     let mut document = Document::new("primary.xml", "metadata", reader);
@@ -50,13 +55,20 @@ fn read_within(
                     entries += 1;
                 }
                 match (element.name(), &mut entry) {
-                    _ if entries > most => Err(format!("it lists more than {most} provides, relations and paths")),
+                    _ if entries > most => Err(too_many(most)),
                     ("package", _) => {
                         let rpm = element.attribute("type")?.is_none_or(|kind| kind == "rpm");
                         entry = rpm.then(Entry::default);
                         Ok(())
                     }
-                    (_, Some(entry)) => entry.open(&element)?,
+                    (_, Some(entry)) => match entry.open(&element)? {
+                        Ok(named) if entries + named > most => Err(too_many(most)),
+                        Ok(named) => {
+                            entries += named;
+                            Ok(())
+                        }
+                        Err(why) => Err(why),
+                    },
                     _ => Ok(()),
                 }
             }
@@ -67,6 +79,9 @@ fn read_within(
                 Ok(())
             }
             Node::Close(element) => match (element.name(), &mut entry) {
+                ("package", Some(_)) if packages.len() == most_packages => {
+                    Err(format!("it lists more than {most_packages} packages"))
+                }
                 ("package", Some(done)) => {
                     let done = std::mem::take(done);
                     entry = None;
@@ -113,8 +128,8 @@ enum Within {
 }
 
 impl Entry {
-    /// The inner error is about what the element says.
-    fn open(&mut self, element: &Element<'_>) -> Result<Result<(), String>, DocumentError> {
+    /// The inner error is about what the element says. How many others it names beside its own one.
+    fn open(&mut self, element: &Element<'_>) -> Result<Result<u64, String>, DocumentError> {
         self.listens = false;
         match element.name() {
             "name" | "arch" | "file" => self.listens = true,
@@ -148,13 +163,13 @@ impl Entry {
             "entry" => return self.entry(element),
             _ => {}
         }
-        Ok(Ok(()))
+        Ok(Ok(0))
     }
 
-    fn entry(&mut self, element: &Element<'_>) -> Result<Result<(), String>, DocumentError> {
+    fn entry(&mut self, element: &Element<'_>) -> Result<Result<u64, String>, DocumentError> {
         let within = self.within.unwrap_or(Within::Ignored);
         if matches!(within, Within::Ignored) {
-            return Ok(Ok(()));
+            return Ok(Ok(0));
         }
         let [name, flags, epoch, version, release] = element.attributes(["name", "flags", "epoch", "ver", "rel"])?;
         let name = name.unwrap_or_default();
@@ -184,7 +199,7 @@ impl Entry {
             }
             Within::Ignored => {}
         }
-        Ok(Ok(()))
+        Ok(Ok(if name.starts_with('(') { (name.len() / NAMED) as u64 } else { 0 }))
     }
 
     fn close(&mut self, element: &str, text: &str) -> Result<(), String> {
@@ -209,7 +224,8 @@ impl Entry {
             return Ok(None);
         }
         let name = &self.name;
-        if name.is_empty() || name.contains(['/', '\t', '\n']) {
+        // It is an argument of programs later.
+        if name.is_empty() || name.starts_with('-') || name.contains(|c: char| c == '/' || c.is_control()) {
             return Err(format!("a package has the name {:?}", &name[..name.floor_char_boundary(80)]));
         }
         if name.len() > PACKAGE || self.version.len() > PACKAGE {
@@ -224,7 +240,8 @@ impl Entry {
         }
         let location = &self.location;
         if location.is_empty() || location.len() > LOCATION || location.contains(char::is_control) {
-            return Err(format!("package {name} has the location {location:?}"));
+            let begin = &location[..location.floor_char_boundary(80)];
+            return Err(format!("package {name} has the location {begin:?}"));
         }
         let digest = self.digest.ok_or_else(|| format!("package {name} has no checksum"))?;
         let mut provides = self.provides;
@@ -248,6 +265,10 @@ impl Entry {
             relations: Deferred::Rpm(self.lines.finish()),
         }))
     }
+}
+
+fn too_many(most: u64) -> String {
+    format!("it lists more than {most} provides, relations and paths")
 }
 
 fn written(
@@ -338,6 +359,8 @@ mod tests {
             ("href=\"Packages", "xml:base=\"http://h/a/../..\" href=\"Packages", "leads out"),
             ("href=\"Packages", "xml:base=\"http://h/a\" href=\"../Packages", "leads out"),
             ("<name>socat", "<name>../socat", "the name \"../socat\""),
+            ("<name>socat", "<name>--socat", "the name \"--socat\""),
+            ("<name>socat", "<name>so\u{1b}cat", "the name \"so\\u{1b}cat\""),
             ("<metadata", "<filelists", "begins with <filelists>, not with <metadata>"),
             ("epoch=\"0\"", "epoch=\"x\"", "package socat has the epoch \"x\""),
             ("epoch=\"2\"", "epoch=\"-2\"", "old has the epoch \"-2\""),
@@ -368,13 +391,28 @@ mod tests {
 
     #[test]
     fn an_index_that_unpacks_to_entries_without_end_is_refused_before_they_fill_the_memory() {
-        // TEXT has eleven.
+        // TEXT has eleven, and a dependency in parentheses of 13 bytes.
         let text = TEXT.replacen("<file>", "<file/><file>", 1);
-        let of = |text: &str, most| read_within(text.as_bytes(), RepoId(0), |arch| arch != "i686", most);
-        assert!(of(TEXT, 11).is_ok());
-        let error = of(TEXT, 10).unwrap_err().to_string();
-        assert!(error.contains("more than 10 provides, relations and paths"), "{error}");
-        assert!(of(&text, 11).is_err() && of(&text, 12).is_ok(), "an empty path is one, too");
+        let of = |text: &str, most| read_within(text.as_bytes(), RepoId(0), |arch| arch != "i686", most, PACKAGES);
+        assert!(of(TEXT, 14).is_ok());
+        let error = of(TEXT, 13).unwrap_err().to_string();
+        assert!(error.contains("more than 13 provides, relations and paths"), "{error}");
+        assert!(of(&text, 14).is_err() && of(&text, 15).is_ok(), "an empty path is one, too");
+        // One that names five thousand packages takes the memory of as many.
+        let wide = TEXT.replacen("(a &gt;= 1 if b)", &format!("(a{})", " or a".repeat(5_000)), 1);
+        assert!(of(&wide, 6_000).is_err() && of(&wide, 7_000).is_ok());
+    }
+
+    #[test]
+    fn packages_without_end_that_say_nothing_are_refused_before_they_fill_the_memory() {
+        let begin = TEXT.find("<package ").unwrap();
+        let one = &TEXT[begin..TEXT.find("</package>").unwrap() + "</package>".len()];
+        let of = |count: usize, most| {
+            let text = format!("<metadata>{}</metadata>", one.repeat(count));
+            read_within(text.as_bytes(), RepoId(0), |_| true, ENTRIES, most)
+        };
+        assert_eq!(of(3, 3).unwrap().len(), 3);
+        assert!(of(4, 3).unwrap_err().to_string().contains("more than 3 packages"));
     }
 
     #[test]

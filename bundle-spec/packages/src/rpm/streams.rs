@@ -246,6 +246,8 @@ impl<'a> Search<'a> {
     }
 
     fn enable_needs(&mut self, streams: &mut Streams<'a>, build: &'a Build, depth: u32) -> Result<bool, Spent> {
+        // What it needs of the system was looked at, and is gone over again: a build may name that a million times.
+        self.spend(build.requires.len())?;
         for (needed, wanted) in build.requires.iter().filter(|(module, _)| module != PLATFORM) {
             let mut met = false;
             for stream in self.candidates(needed, wanted, streams)? {

@@ -12,6 +12,10 @@ use quick_xml::events::{BytesEnd, BytesStart, Event};
 
 /// Longest tag or text of a document, in bytes. The longest real one is a changelog of some hundred KiB.
 const PIECE: usize = 4 * 1024 * 1024;
+/// How deep elements may lie in each other: each that is open is remembered, and real ones lie four deep.
+const DEPTH: usize = 64;
+/// Of what is wrong, which may quote the document, in bytes.
+const SHOWN: usize = 500;
 
 /// A document of a repository that cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -48,6 +52,9 @@ pub(super) struct Document<R> {
     buffer: Vec<u8>,
     depth: usize,
     seen: bool,
+    /// How long the text is that its readers put together since the last tag: it comes in as many pieces as it has comments and
+    /// references.
+    text: usize,
 }
 
 impl<R: BufRead> Document<R> {
@@ -56,24 +63,27 @@ impl<R: BufRead> Document<R> {
         let left = Rc::new(Cell::new(PIECE));
         let mut reader = quick_xml::Reader::from_reader(Metered { inner: reader, left: Rc::clone(&left) });
         reader.config_mut().expand_empty_elements = true;
-        Self { name, root, reader, left, buffer: Vec::new(), depth: 0, seen: false }
+        Self { name, root, reader, left, buffer: Vec::new(), depth: 0, seen: false, text: 0 }
     }
 
     /// An error at the place that was reached.
     pub fn wrong(&self, why: impl Into<String>) -> DocumentError {
-        DocumentError { document: self.name, why: why.into(), at: self.reader.buffer_position() }
+        DocumentError { document: self.name, why: shortened(why.into()), at: self.reader.buffer_position() }
     }
 
     pub fn next(&mut self) -> Result<Node<'_>, DocumentError> {
         self.buffer.clear();
         self.left.set(PIECE);
         let (document, at) = (self.name, self.reader.buffer_position());
-        let wrong = |why: String| DocumentError { document, why, at };
-        Ok(match self.reader.read_event_into(&mut self.buffer).map_err(|e| wrong(e.to_string()))? {
+        let wrong = |why: String| DocumentError { document, why: shortened(why), at };
+        let node = match self.reader.read_event_into(&mut self.buffer).map_err(|e| wrong(e.to_string()))? {
             Event::Start(start) => {
                 let name = start.local_name().into_inner();
                 if self.depth == 0 && name != self.root {
                     return Err(wrong(format!("it begins with <{name}>, not with <{}>", self.root)));
+                }
+                if self.depth == DEPTH {
+                    return Err(wrong(format!("its elements lie more than {DEPTH} deep in each other")));
                 }
                 (self.depth, self.seen) = (self.depth + 1, true);
                 Node::Open(Element { start, document, at })
@@ -96,7 +106,16 @@ impl<R: BufRead> Document<R> {
             Event::Eof if !self.seen => return Err(wrong("it is empty".to_owned())),
             Event::Eof => Node::End,
             _ => Node::Nothing,
-        })
+        };
+        self.text = match &node {
+            Node::Text(more) => self.text + more.len(),
+            Node::Nothing => self.text,
+            _ => 0,
+        };
+        if self.text > PIECE {
+            return Err(wrong(format!("a text is longer than {PIECE} bytes")));
+        }
+        Ok(node)
     }
 }
 
@@ -124,7 +143,7 @@ impl Element<'_> {
     }
 
     fn wrong(&self, why: String) -> DocumentError {
-        DocumentError { document: self.document, why, at: self.at }
+        DocumentError { document: self.document, why: shortened(why), at: self.at }
     }
 
     /// The value of an attribute, by its name with its prefix.
@@ -159,6 +178,18 @@ impl Element<'_> {
             .parse()
             .map(Some)
             .map_err(|_| self.wrong(format!("{name} of <{}> is {text:?}, no number", self.name())))
+    }
+}
+
+/// What is wrong as people read it, on one line.
+fn shortened(mut why: String) -> String {
+    if why.len() > SHOWN {
+        why.truncate(why.floor_char_boundary(SHOWN));
+        why.push('…');
+    }
+    match why.contains(char::is_control) {
+        true => why.escape_debug().to_string(),
+        false => why,
     }
 }
 
@@ -197,5 +228,46 @@ impl<R: BufRead> BufRead for Metered<R> {
     fn consume(&mut self, amount: usize) {
         self.left.set(self.left.get().saturating_sub(amount));
         self.inner.consume(amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<usize, DocumentError> {
+        let mut document = Document::new("x.xml", "x", text.as_bytes());
+        let mut length = 0;
+        loop {
+            match document.next()? {
+                Node::Text(more) => length += more.len(),
+                Node::End => return Ok(length),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_in_many_pieces_is_no_longer_than_one_in_a_piece() {
+        let piece = format!("{}<!-- -->&amp;", "a".repeat(1 << 20));
+        assert_eq!(read(&format!("<x>{}</x>", piece.repeat(3))), Ok(3 * ((1 << 20) + 1)));
+        let error = read(&format!("<x>{}</x>", piece.repeat(4))).unwrap_err();
+        assert!(error.why.contains("a text is longer than 4194304 bytes"), "{error}");
+        // Each tag begins another one.
+        assert!(read(&format!("<x>{}</x>", format!("<y>{piece}</y>").repeat(5))).is_ok());
+    }
+
+    #[test]
+    fn elements_that_lie_in_each_other_without_end_are_refused() {
+        let nested = |depth: usize| format!("<x>{}{}</x>", "<y>".repeat(depth), "</y>".repeat(depth));
+        assert!(read(&nested(DEPTH - 1)).is_ok());
+        let error = read(&nested(DEPTH)).unwrap_err();
+        assert!(error.why.contains("more than 64 deep"), "{error}");
+    }
+
+    #[test]
+    fn an_error_quotes_a_document_on_one_line_and_not_all_of_it() {
+        let error = read(&format!("<y\u{1b}[2J{}/>", "z".repeat(1 << 20))).unwrap_err();
+        assert!(error.why.len() < 2 * SHOWN && !error.why.contains('\u{1b}'), "{}", error.why.len());
     }
 }

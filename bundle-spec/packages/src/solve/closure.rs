@@ -9,7 +9,6 @@ use super::universe::Universe;
 use super::verify::verify;
 use super::{Baseline, Chosen, Closure, PackageId, Pool, Reason, Root, Unsolvable, depth, forced, reasons, sat};
 use crate::model::{Constraint, Requirement};
-use crate::solve::satisfy::by_name;
 
 /// The packages that the roots need beyond what is installed already.
 ///
@@ -95,8 +94,7 @@ fn packages_of(universe: &Universe<'_>, root: &Root) -> Result<Vec<PackageId>, R
                 // The other names need no look at each version.
                 *one.name == *root.name && !universe.is_spent() && {
                     universe.spend(named.len());
-                    let mut versions = named.iter().map(|other| universe.package(*other));
-                    versions.any(|other| by_name(universe.family(), other, one))
+                    named.iter().any(|other| universe.is_named(*other, one))
                 }
             };
             for id in universe.pool.obsoleting().iter().copied().filter(|id| universe.may_be_chosen(*id)) {
@@ -238,6 +236,32 @@ mod tests {
             let message = answer(few, packages, "root").unwrap_err();
             assert!(message.starts_with("the search was stopped: packages were compared 1000000 times"), "{message}");
         }
+    }
+
+    #[test]
+    fn a_relation_that_is_kept_and_a_version_of_kilobytes_count_as_what_they_cost() {
+        // A dependency that names a thousand packages, of each of three hundred.
+        let wide = format!("(a{})", " or a".repeat(1_000));
+        let mut all: Vec<Package> = (0..300)
+            .map(|at| package(&format!("p{at}"), &["x".to_owned()], &[(Kind::Requires, wide.clone())]))
+            .collect();
+        all.push(package("root", &[], &[(Kind::Requires, "x".to_owned())]));
+        let few = Limits { comparisons: 5_000_000, ..Limits::default() };
+        let message = answer(few, all, "root").unwrap_err();
+        assert!(message.contains("compared 5000000 times"), "{message}");
+
+        let long = "1".repeat(4096);
+        let version = Some((crate::model::Comparison::GreaterOrEqual, long.as_str()));
+        let mut lines = Lines::default();
+        (0..100).for_each(|_| lines.push(Kind::Requires, "x", version));
+        let root = Package { relations: Deferred::Rpm(lines.finish()), ..package("root", &[], &[]) };
+        let provide =
+            Provide { name: "x".into(), version: Some((crate::model::Comparison::Equal, long.as_str().into())) };
+        let provider = |at: usize| Package { provides: vec![provide.clone()], ..package(&format!("p{at}"), &[], &[]) };
+        let all: Vec<Package> = (0..100).map(provider).chain(std::iter::once(root)).collect();
+        let few = Limits { comparisons: 1_000_000, ..Limits::default() };
+        let message = answer(few, all, "root").unwrap_err();
+        assert!(message.contains("compared 1000000 times"), "{message}");
     }
 
     #[test]

@@ -10,7 +10,6 @@ use std::rc::Rc;
 use super::PackageId;
 use super::asked::Asked;
 use super::depth::GaveUp;
-use super::satisfy::by_name;
 use super::selection::Selection;
 use super::universe::Universe;
 use crate::model::{Relations, Requirement};
@@ -183,7 +182,7 @@ where
             universe.spend(relations.obsoletes.len());
             for wanted in &relations.obsoletes {
                 let other = by_its_name.get(&*wanted.name).copied().filter(|other| other != one);
-                gone.extend(other.filter(|other| by_name(universe.family(), universe.package(*other), wanted)));
+                gone.extend(other.filter(|other| universe.is_named(*other, wanted)));
             }
         }
         gone

@@ -16,11 +16,11 @@ use resolvo::{
     VersionSetUnionId,
 };
 
+use super::PackageId;
 use super::formula::{self, Clause};
 use super::kept::{About, ByName, Interned, Text, TextId};
 use super::selection::Selection;
 use super::universe::Universe;
-use super::{PackageId, satisfy};
 use crate::model::Requirement;
 
 /// Of which one version may be there.
@@ -253,7 +253,7 @@ impl<'u> Model<'u> {
             let all = universe.pool.named(&obsolete.name).chain(universe.installed_as(&obsolete.name));
             let fits = |other: &PackageId| {
                 universe.spend(1);
-                satisfy::by_name(universe.family(), universe.package(*other), obsolete)
+                universe.is_named(*other, obsolete)
             };
             let all: Vec<PackageId> =
                 all.filter(fits).filter(|other| !(installed && self.before.contains(*other))).collect();

@@ -10,7 +10,12 @@ use super::limits::Limits;
 use super::satisfy::{by_arch, by_name, by_provide};
 use super::{Baseline, PackageId, Pool, Root, words};
 use crate::family::compare;
-use crate::model::{ArchWanted, Constraint, MultiArch, Package, Relations, Requirement};
+use crate::model::{ArchWanted, Comparison, Constraint, MultiArch, Package, Provide, Relations, Requirement};
+
+/// How many comparisons a relation counts as that is kept: it takes some 100 bytes of memory, and a few bytes may say it.
+const KEPT: usize = 100;
+/// So many bytes of a version are as quick to look at as the rest of a comparison.
+const QUICK: usize = 64;
 
 /// The pool's packages and, with ids after theirs, the installed ones.
 pub(super) struct Universe<'a> {
@@ -190,7 +195,10 @@ impl<'a> Universe<'a> {
             return known.clone();
         }
         let read = match self.package(id).relations() {
-            Ok(relations) => Some(Rc::new(relations)),
+            Ok(relations) => {
+                self.spend(relations.count().saturating_mul(KEPT));
+                Some(Rc::new(relations))
+            }
             // What is installed is there, whatever we think of its words.
             Err(_) if self.is_installed(id) => Some(Rc::default()),
             Err(error) => {
@@ -206,6 +214,12 @@ impl<'a> Universe<'a> {
         self.unreadable.borrow().get(&id).cloned()
     }
 
+    /// Whether it is called so, in such a version.
+    pub(super) fn is_named(&self, id: PackageId, wanted: &Constraint) -> bool {
+        self.spend(more(wanted.version.as_ref()));
+        by_name(self.family(), self.package(id), wanted)
+    }
+
     /// Whether this package satisfies it.
     pub(super) fn satisfies(&self, id: PackageId, wanted: &Constraint) -> bool {
         let (family, package) = (self.family(), self.package(id));
@@ -213,11 +227,17 @@ impl<'a> Universe<'a> {
         if self.is_spent() || !by_arch(family, self.pool.arch(), package, wanted) {
             return false;
         }
-        if by_name(family, package, wanted) {
+        if self.is_named(id, wanted) {
             return true;
         }
         self.spend(package.provides.len());
-        if package.provides.iter().any(|one| one.name == wanted.name && by_provide(family, one, wanted)) {
+        let provides = |one: &Provide| {
+            one.name == wanted.name && !self.is_spent() && {
+                self.spend(more(wanted.version.as_ref()) + more(one.version.as_ref()));
+                by_provide(family, one, wanted)
+            }
+        };
+        if package.provides.iter().any(provides) {
             return true;
         }
         if !wanted.name.starts_with('/') {
@@ -230,9 +250,10 @@ impl<'a> Universe<'a> {
     /// Whether one of the things that this package provides satisfies it, by its place: what else it provides is not looked at.
     fn provide_satisfies(&self, (id, at): (PackageId, u32), wanted: &Constraint) -> bool {
         let (family, package) = (self.family(), self.package(id));
-        self.spend(1);
         let provide = package.provides.get(at as usize);
-        by_arch(family, self.pool.arch(), package, wanted)
+        self.spend(1 + more(wanted.version.as_ref()) + more(provide.and_then(|provide| provide.version.as_ref())));
+        !self.is_spent()
+            && by_arch(family, self.pool.arch(), package, wanted)
             && provide.is_some_and(|provide| by_provide(family, provide, wanted))
     }
 
@@ -332,4 +353,9 @@ impl<'a> Universe<'a> {
     pub(super) fn words(&self, wanted: &Requirement) -> Box<str> {
         words::requirement(self.family(), wanted).into()
     }
+}
+
+/// What the length of a version adds to a comparison.
+fn more(version: Option<&(Comparison, Box<str>)>) -> usize {
+    version.map_or(0, |(_, version)| version.len() / QUICK)
 }

@@ -156,4 +156,11 @@ impl fmt::Display for Unsolvable {
     }
 }
 
+impl Unsolvable {
+    /// Whether no answer was found within the limits, so that there may be one.
+    pub(super) fn is_too_hard(&self) -> bool {
+        self.reasons.iter().any(|reason| matches!(reason, Reason::TooHard { .. }))
+    }
+}
+
 impl std::error::Error for Unsolvable {}

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
+use super::PackageId;
 use super::asked::Asked;
 use super::selection::Selection;
 use super::universe::Universe;
-use super::{PackageId, satisfy};
 use crate::model::Requirement;
 
 /// What is wrong with a set.
@@ -56,7 +56,7 @@ fn wrong(universe: &Universe<'_>, selection: &Selection<'_>) -> Vec<Violation> {
             universe.spend(1);
             let all = universe.pool.named(&obsolete.name).chain(universe.installed_as(&obsolete.name));
             let gone = all.inspect(|_| universe.spend(1)).filter(others);
-            let gone = gone.filter(|other| satisfy::by_name(universe.family(), universe.package(*other), obsolete));
+            let gone = gone.filter(|other| universe.is_named(*other, obsolete));
             found.extend(gone.map(|other| Violation::Against(id, other)));
         }
     }

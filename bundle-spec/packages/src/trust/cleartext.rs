@@ -59,8 +59,13 @@ pub(super) fn split(document: &str) -> Result<Parts<'_>, String> {
 
 /// The bytes that a signature covers: lines ended by CR LF, the last by nothing.
 pub(super) fn canonical(text: &str) -> String {
-    let lines: Vec<&str> = text.strip_suffix('\n').unwrap_or(text).split('\n').map(trimmed).collect();
-    lines.join("\r\n")
+    let mut signed = String::with_capacity(text.len());
+    // A line may be empty: a list of them would take sixteen times the text.
+    for (at, line) in text.strip_suffix('\n').unwrap_or(text).split('\n').enumerate() {
+        signed.push_str(if at > 0 { "\r\n" } else { "" });
+        signed.push_str(trimmed(line));
+    }
+    signed
 }
 
 /// A document of a text and its armored signature. The text should end with a line's end.

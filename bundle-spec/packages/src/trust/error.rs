@@ -115,6 +115,9 @@ pub enum TrustError {
         /// What the system says.
         why: String,
     },
+    /// More than anybody makes.
+    #[error("it has more than {limit} signatures, which nobody makes of one content")]
+    TooManySignatures { limit: usize },
     /// More than any repository sends.
     #[error("it has {size} bytes, more than the {limit} that are read of such a file")]
     TooLarge {

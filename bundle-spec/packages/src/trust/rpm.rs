@@ -7,15 +7,16 @@ use kubexm_spec::digest::Hasher;
 use super::error::TrustError;
 use super::keyring::Keyring;
 use super::policy::Policy;
-use super::verify::{Checker, Signer};
+use super::verify::{Checker, MOST, Signer};
 use crate::rpm::file::{Covers, Rpm};
 
 /// Who has signed a package: header and payload together (as EL7's are), or the header, whose digest of the payload must then be
 /// that of what `payload` gives. `payload` is read to its end, from where [`Rpm::read`] left off.
 pub fn signed_rpm(rpm: &Rpm, mut payload: impl Read, keyring: &Keyring, policy: &Policy) -> Result<Signer, TrustError> {
-    let mut checkers = Vec::new();
+    let (mut checkers, mut left) = (Vec::new(), MOST);
     for signature in &rpm.signatures {
         let mut checker = Checker::new(&signature.packet)?;
+        left = left.checked_sub(checker.len()).ok_or(TrustError::TooManySignatures { limit: MOST })?;
         checker.update(rpm.main.bytes());
         checkers.push((signature.covers, checker));
     }

@@ -12,6 +12,10 @@ use super::{armor, cleartext};
 /// A signature has a kilobyte, a file of them some more.
 const SIGNATURES: usize = 1 << 20;
 
+/// Each signature hashes all of the content, and one that names no key is tried with each: distributions have two or three, and a
+/// megabyte has room for fifty thousand.
+pub(super) const MOST: usize = 32;
+
 /// The clear-signed InRelease of a large distribution has a megabyte.
 const DOCUMENT: usize = 64 << 20;
 
@@ -68,6 +72,9 @@ impl Checker {
         let mut pending = Vec::new();
         for packets in armor::packets(signatures, armor::SIGNATURE).map_err(not)? {
             for signature in DetachedSignature::from_bytes_many(&packets[..]).map_err(|error| not(error.to_string()))? {
+                if pending.len() == MOST {
+                    return Err(TrustError::TooManySignatures { limit: MOST });
+                }
                 pending.push(Pending::new(signature.map_err(|error| not(error.to_string()))?.signature));
             }
         }
@@ -75,6 +82,11 @@ impl Checker {
             return Err(not("there is none in it".to_owned()));
         }
         Ok(Self { pending })
+    }
+
+    /// How many signatures there are.
+    pub(super) const fn len(&self) -> usize {
+        self.pending.len()
     }
 
     /// The next piece of the content.

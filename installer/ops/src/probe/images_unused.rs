@@ -74,13 +74,21 @@ pub(super) fn look(machine: &Machine, images: &BTreeSet<String>) -> Result<Probe
     Ok(no(format!("in use: {}{more}", named.join(", "))))
 }
 
-/// Those of the images that objects name, each with the first that does.
+/// Those of the images that objects name, each with the first that does. Each object is looked through by itself: names without end in
+/// somebody's object hide none of others, and may be any.
 fn used(objects: &[Value], images: &BTreeSet<String>) -> BTreeMap<String, String> {
-    let found = extract::images(objects);
-    let all = found.pods.iter().chain(&found.suspects);
-    all.filter(|(name, _)| asked_for(name).is_some_and(|asked| images.contains(&asked)))
-        .map(|(name, place)| (name.clone(), place.clone()))
-        .collect()
+    let mut used = BTreeMap::new();
+    for object in objects {
+        let found = extract::images(std::slice::from_ref(object));
+        let all = found.pods.iter().chain(&found.suspects);
+        let named = all.filter(|(name, _)| asked_for(name).is_some_and(|asked| images.contains(&asked)));
+        let named = named.map(|(name, place)| (name.clone(), place.clone()));
+        let any = found.broken.iter().filter(|_| found.is_cut()).take(1);
+        for (name, place) in named.chain(any.map(|(name, place)| (name.clone(), place.clone()))) {
+            used.entry(name).or_insert(place);
+        }
+    }
+    used
 }
 
 /// What a runtime asks a registry for: with a digest, the tag is not asked for.
@@ -142,6 +150,17 @@ mod tests {
         assert_eq!(used.len(), 2, "{used:?}");
         assert!(used.values().any(|place| place.contains("Pod a/short")), "{used:?}");
         assert!(used.values().any(|place| place.contains("Pod a/pinned")), "{used:?}");
+    }
+
+    #[test]
+    fn names_without_end_in_one_object_hide_no_use_of_others_and_may_be_any() {
+        let words: String = (0..20_000).map(|at| format!("a:{at}.0 ")).collect();
+        let many = json!({"kind": "Deployment", "metadata": {"name": "many"}, "spec": {"env": words}});
+        let other = json!({"kind": "Deployment", "metadata": {"name": "z"}, "spec": {"env": "x b.c/used:1 y"}});
+        let images = ["b.c/used:1".to_owned()].into();
+        let used = used(&[many, other], &images);
+        assert!(used.contains_key("b.c/used:1") && used.len() == 2, "{used:?}");
+        assert!(used.values().any(|place| place.contains("Deployment many")), "{used:?}");
     }
 
     #[test]

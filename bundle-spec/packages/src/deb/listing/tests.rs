@@ -103,3 +103,11 @@ fn names_are_in_the_order_of_their_bytes_however_long_they_are() {
         assert!((head(pair[0].as_bytes()), pair[0]) < (head(pair[1].as_bytes()), pair[1]), "{pair:?}");
     }
 }
+
+#[test]
+fn names_without_end_that_packages_provide_are_refused_before_they_fill_the_memory() {
+    let wide = entry("a", &format!("Provides: b{}\n\n", ",b".repeat(PROVIDED / 4)));
+    assert_eq!(Listing::read(wide.repeat(3).into_bytes(), "amd64").unwrap().len(), 3);
+    let error = Listing::read(wide.repeat(4).into_bytes(), "amd64").unwrap_err().to_string();
+    assert!(error.contains("more than 10000000 names"), "{error}");
+}

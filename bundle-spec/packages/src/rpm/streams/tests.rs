@@ -133,3 +133,23 @@ fn defaults_by_the_thousand_that_need_nothing_are_chosen() {
     let seen = modules.visible(vec![package("p1999", "1-1", &[], 0)], &choice).unwrap();
     assert_eq!(seen[0].module.as_deref(), Some("d1999:s"));
 }
+
+#[test]
+fn what_a_build_needs_of_the_system_a_thousand_times_is_counted_each_time_that_it_is_looked_at() {
+    let needs = "{requires: {platform: [el9]}}, ".repeat(20_000);
+    let mut text = format!(
+        "---\n{{document: modulemd, version: 2, data: {{name: wide, stream: s, version: 1, context: a, arch: x86_64, \
+         dependencies: [{needs}{{requires: {{nowhere: []}}}}]}}}}\n"
+    );
+    for number in 0..1_000 {
+        text.push_str(&format!(
+            "---\n{{document: modulemd, version: 2, data: {{name: d{number}, stream: s, version: 1, context: a, arch: x86_64, \
+             dependencies: [{{requires: {{wide: []}}}}]}}}}\n---\n{{document: modulemd-defaults, version: 1, data: {{module: \
+             d{number}, stream: s}}}}\n"
+        ));
+    }
+    let modules = Modules::read(&text).unwrap();
+    let choice = Choice { arch: "x86_64", platform: Some("el9"), enabled: &[], hotfixes: &[] };
+    let error = modules.visible(Vec::new(), &choice).unwrap_err();
+    assert!(matches!(error, ModuleError::TooHard { .. }), "{error}");
+}

@@ -78,6 +78,17 @@ fn one_valid_signature_is_enough_and_an_invalid_one_of_a_trusted_key_is_refused(
 }
 
 #[test]
+fn signatures_by_the_thousand_are_refused_before_each_of_them_hashes_the_content() {
+    let gpg = Gpg::new();
+    let key = gpg.key("one", "ed25519", "default", "never");
+    let keys = gpg.public(&key);
+    let signature = gpg.run(THEN, &["--local-user", &key, "--detach-sign"], RELEASE);
+    let signed = |count: usize| detached(RELEASE.as_bytes(), &signature.repeat(count), &keys, &now());
+    assert!(signed(32).is_ok());
+    assert_eq!(signed(33), Err(TrustError::TooManySignatures { limit: 32 }));
+}
+
+#[test]
 fn keys_and_signatures_end_when_they_say() {
     let gpg = Gpg::new();
     let key = gpg.key("short", "ed25519", "default", "2d");
