@@ -18,7 +18,7 @@ fn settings() -> insta::Settings {
 fn in_order(plan: &str) -> String {
     let listed = |line: &&str| line.starts_with("    ");
     let mut lines: Vec<&str> = plan.lines().collect();
-    for run in lines.chunk_by_mut(|one, next| listed(&one) == listed(&next)) {
+    for run in lines.chunk_by_mut(|one, next| listed(one) == listed(next)) {
         if run.first().is_some_and(listed) {
             run.sort_unstable();
         }

@@ -18,7 +18,8 @@ use super::change;
 /// `backup`, made before, is what `restore` reads. A run that was interrupted is continued with `resume`.
 ///
 /// Once every node is upgraded, the bundle's add-ons are installed, and those that cluster.yaml no longer has are removed, as `create` does
-/// it; one that fails takes back itself, and no node. With --keep-addons they stay as they are, until `create` or `addons apply`.
+/// it. Where one fails, the add-ons of the run go back to what they were, and no node does. With --keep-addons they stay as they are, until
+/// `create` or `addons apply`.
 ///
 /// On a cluster that was adopted it does what an upgrade by hand with kubeadm does: images, kubeadm, kubelet and kubectl, with the
 /// cluster's own configuration; the runtime, the pod network and all else stay as they are. It needs containerd, `registry: {type: none}`

@@ -83,7 +83,7 @@ fn step(
     Ok(if addon.placeholders().is_empty() { step } else { draft.depends_on_all(step) })
 }
 
-fn is_chart(addon: &ChartRelease) -> bool {
+pub fn is_chart(addon: &ChartRelease) -> bool {
     matches!(addon.key, ArtifactKey::Chart(_))
 }
 

@@ -23,43 +23,48 @@ pub fn finish<'a>(
     checked: &[StepId],
 ) -> Result<(), RecipeError> {
     let record = object(&of_cluster(draft.cx, first)?)?;
-    write(draft, first, ("record.applied", "Record in the cluster what was applied"), (record, undo), checked);
+    let title = "Record in the cluster what was applied";
+    write(draft, first, ("record.applied", title), (record, undo), (Chain::after(checked.iter().cloned()), &[]));
     Ok(())
 }
 
-/// Adds the step that records an upgrade, before its add-ons: what the record says of those is what it said last. It has no way back, so
-/// that an add-on that fails takes back itself, and no node.
+/// Adds the step that records an upgrade, before its add-ons, after the steps of the chain: what the record says of add-ons is what it said
+/// last, or nothing. It has no way back, so that an add-on that fails takes no node back. A rollback ends there only if the step has changed
+/// something in this run, so one that upgrades a node has a mark of its own, `run`, until the record of the end.
 pub(crate) fn upgraded<'a>(
     draft: &mut Draft<'a>,
     first: &PlannedHost<'a>,
     last: Option<&AppliedCluster>,
-    checked: &[StepId],
+    run: Option<i64>,
+    (done, settled): (Chain, &[StepId]),
 ) -> Result<Vec<StepId>, RecipeError> {
     let mut record = of_cluster(draft.cx, first)?;
-    if let Some(last) = last {
-        take_addons(&mut record, last);
-    }
-    let undo = Undo::Irreversible {
-        why: "every node has the new version; an add-on that fails takes no node back".to_owned(),
-    };
-    let record = (object(&record)?, undo);
-    Ok(write(draft, first, ("record.upgraded", "Record in the cluster that it was upgraded"), record, checked))
+    take_addons(&mut record, last);
+    let undo = Undo::Irreversible { why: UPGRADED.to_owned() };
+    let record = (marked(&record, run)?, undo);
+    let title = "Record in the cluster that it was upgraded";
+    Ok(write(draft, first, ("record.upgraded", title), record, (done, settled)))
 }
+
+/// What a rollback says that stops there.
+const UPGRADED: &str = "every node has the new version, and an add-on that fails takes none back; mend the add-on, and run the same command again";
+/// The annotation of a run that is not at its end.
+const UPGRADING: &str = "kubexm.io/upgraded-by-run-of";
 
 fn write<'a>(
     draft: &mut Draft<'a>,
     first: &PlannedHost<'a>,
     (id, title): (&str, &str),
     (record, undo): (String, Undo),
-    checked: &[StepId],
+    (mut chain, settled): (Chain, &[StepId]),
 ) -> Vec<StepId> {
     let text = draft.text(record);
-    let step = Step::on(first.name(), id, title)
+    let mut step = Step::on(first.name(), id, title)
         .ensure(KubeObject::new(applied::CONFIG_MAP, text))
         .retries(3)
         .undo(undo)
         .build();
-    let mut chain = Chain::after(checked.iter().cloned());
+    step.after_end = settled.to_vec();
     chain.then([draft.depends_on_all(step)]);
     draft.add(chain)
 }
@@ -133,7 +138,14 @@ fn put(record: &mut AppliedCluster, part: &str, value: Option<Value>) {
 
 /// Lets the record of a plan have the add-ons and the storage of the last one: the plan installs and removes none.
 pub(crate) fn keep_addons(plan: &mut Plan, last: Option<&AppliedCluster>) -> Result<(), RecipeError> {
-    let Some(last) = last else { return Ok(()) };
+    if last.is_none() {
+        return Ok(());
+    }
+    edit(plan, |record| take_addons(record, last))
+}
+
+/// The same, where nothing says what was applied last: the record has none.
+pub(crate) fn keep_or_drop_addons(plan: &mut Plan, last: Option<&AppliedCluster>) -> Result<(), RecipeError> {
     edit(plan, |record| take_addons(record, last))
 }
 
@@ -172,10 +184,10 @@ pub(crate) fn remove_hosts(cluster: &mut Value, gone: &BTreeSet<&str>) {
     }
 }
 
-/// Lets a record have the add-ons and the storage of another.
-fn take_addons(record: &mut AppliedCluster, last: &AppliedCluster) {
+/// Lets a record have the add-ons and the storage of another, or none.
+fn take_addons(record: &mut AppliedCluster, last: Option<&AppliedCluster>) {
     for part in ["addons", "storage"] {
-        put(record, part, last.cluster.pointer(&format!("/spec/{part}")).cloned());
+        put(record, part, last.and_then(|last| last.cluster.pointer(&format!("/spec/{part}")).cloned()));
     }
 }
 
@@ -189,9 +201,13 @@ pub(crate) fn replace(plan: &mut Plan, record: String) {
 
 /// The ConfigMap with a record: JSON, which is YAML.
 pub(crate) fn object(record: &AppliedCluster) -> Result<String, RecipeError> {
+    marked(record, None)
+}
+
+fn marked(record: &AppliedCluster, run: Option<i64>) -> Result<String, RecipeError> {
     let bug = |error: serde_json::Error| RecipeError::Document { name: applied::CONFIG_MAP, reason: error.to_string() };
     let record = serde_json::to_string(record).map_err(bug)?;
-    let object = json!({
+    let mut object = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
@@ -201,6 +217,9 @@ pub(crate) fn object(record: &AppliedCluster) -> Result<String, RecipeError> {
         },
         "data": {applied::KEY: record},
     });
+    if let Some(run) = run {
+        object["metadata"]["annotations"] = json!({UPGRADING: run.to_string()});
+    }
     Ok(serde_json::to_string_pretty(&object).map_err(bug)? + "\n")
 }
 

@@ -90,7 +90,7 @@ fn of_storage(provisioner: Provisioner) -> RecordedAddon {
 }
 
 /// The DNS cache of the nodes, if cluster.yaml has none any more.
-pub fn dns_cache(cluster: &Cluster, applied: Option<&AppliedCluster>) -> Option<RemovedAddon> {
+fn dns_cache(cluster: &Cluster, applied: Option<&AppliedCluster>) -> Option<RemovedAddon> {
     let addon = RecordedAddon {
         name: nodelocaldns::RECORD.to_owned(),
         kind: AddonKind::Yaml.word().to_owned(),
@@ -138,7 +138,7 @@ pub fn of(cluster: &Cluster, applied: Option<&AppliedCluster>) -> Vec<RemovedAdd
     removed
 }
 
-/// The same for `create` and `upgrade`, which also remove what is no add-on.
+/// The same for `create`, which also removes what is no add-on.
 pub fn of_create(cluster: &Cluster, applied: Option<&AppliedCluster>) -> Vec<RemovedAddon> {
     of(cluster, applied).into_iter().chain(dns_cache(cluster, applied)).collect()
 }

@@ -28,12 +28,17 @@ const MANIFESTS: &str = "/etc/kubernetes/manifests/";
 /// and nobody can continue that run any more.
 pub fn absent(cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<Vec<String>, RecipeError> {
     let nodes = cx.nodes()?;
-    let recorded = running.applied.as_ref().map(recorded_hosts).filter(|hosts| !hosts.is_empty());
-    let unrecorded = |host: &str| recorded.as_ref().is_some_and(|hosts| !hosts.contains(host));
-    let is_first = |host: &str| cx.cluster.first_control_plane().is_some_and(|first| first.name == host);
-    let is_absent = |host: &str| !is_joined(cx, host) || (unrecorded(host) && !is_first(host));
-    let absent = nodes.iter().filter(|node| node.in_cluster() && is_absent(node.name()));
+    let absent = nodes.iter().filter(|node| node.in_cluster() && !is_complete(cx, running, node.name()));
     Ok(absent.map(|node| node.name().to_owned()).collect())
+}
+
+/// Whether nothing is left to add of a host. One that is being deleted is no node any more, or cordoned.
+fn is_complete(cx: &PlanContext<'_>, running: &ClusterFacts, host: &str) -> bool {
+    let recorded = running.applied.as_ref().map(recorded_hosts).filter(|hosts| !hosts.is_empty());
+    let unrecorded = recorded.is_some_and(|hosts| !hosts.contains(host));
+    let is_first = cx.cluster.first_control_plane().is_some_and(|first| first.name == host);
+    let is_node = running.nodes.iter().any(|node| node.name == host && !node.unschedulable);
+    is_joined(cx, host) && (!unrecorded || !is_node || is_first)
 }
 
 fn recorded_hosts(applied: &AppliedCluster) -> BTreeSet<&str> {
@@ -133,7 +138,10 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
     let mut plan = subset::only(plan, is_wanted);
     record::keep_addons(&mut plan, running.applied.as_ref())?;
     // Those that this run does not add would count as hosts of the cluster.
-    let later = |node: &&PlannedHost<'_>| node.in_cluster() && !is_joined(cx, node.name()) && !is_new(node.name());
+    let later = |node: &&PlannedHost<'_>| {
+        // A load balancer is one without having joined.
+        node.in_cluster() && !node.roles.load_balancer && !is_new(node.name()) && !is_complete(cx, running, node.name())
+    };
     record::leave_out(&mut plan, &nodes.iter().filter(later).map(PlannedHost::name).collect())?;
     Ok(plan)
 }

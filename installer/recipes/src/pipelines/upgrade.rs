@@ -20,6 +20,8 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::op::EtcdSnapshot;
 use kubexm_plan::{Pipeline, Plan, StepId, Undo};
+use kubexm_spec::Program;
+use kubexm_spec::cluster::RegistryKind;
 
 use crate::balancer;
 use crate::context::{PlanContext, PlannedHost};
@@ -28,7 +30,7 @@ use crate::error::RecipeError;
 use crate::modules::{check as final_check, record};
 use crate::phases::ClusterHosts;
 use crate::{bundle, network, unsupported};
-use addons::Addons;
+use addons::{Addons, Before};
 use adopted::AdoptedCluster;
 use found::Found;
 use members::OwnMembers;
@@ -67,6 +69,7 @@ pub fn upgrade(
     let addons = if adopted.is_none() { Some(Addons::of(cx.cluster, running, options)?) } else { None };
     let addons = addons.filter(|_| options.pause_after.is_none());
     warnings.extend(addons.iter().flat_map(Addons::warnings));
+    warnings.extend(harbor(cx, &site));
     let mut draft = Draft::new(cx, Pipeline::Upgrade, &site.nodes);
     let Staged { all: mut done, hosts } = stage::run(&mut draft, &site, (adopted, options), snapshot)?;
     if let Some(members) = &members {
@@ -84,7 +87,7 @@ pub fn upgrade(
     }
     let mut plan = draft.finish().plan;
     if options.keep_addons {
-        record::keep_addons(&mut plan, running.applied.as_ref())?;
+        record::keep_or_drop_addons(&mut plan, running.applied.as_ref())?;
     }
     adopted::name_cluster(&mut plan, adopted);
     Ok(Upgrade { plan, warnings })
@@ -109,6 +112,19 @@ fn way_back(
         // What others have made is not restored.
         if adopted { "" } else { ", which `restore` reads" }
     )
+}
+
+/// What no rollback takes back of a registry whose content comes first.
+fn harbor(cx: &PlanContext<'_>, site: &ClusterHosts<'_>) -> Option<String> {
+    if cx.cluster.registry.kind != RegistryKind::Harbor {
+        return None;
+    }
+    let version = &cx.program(Program::Harbor, site.first.platform).ok()?.version;
+    Some(format!(
+        "the bundle has Harbor {version}: if the cluster's is another one, it is replaced while content is staged, migrates its database when it \
+         starts, and no rollback takes that back; keep a copy of {} then",
+        cx.cluster.registry.data_dir
+    ))
 }
 
 /// The snapshot that is taken before any member of etcd or control plane is upgraded. Each plan takes its own.
@@ -175,12 +191,21 @@ fn finish<'a>(
     };
     // Of an adopted cluster hosts that are no nodes are not kubexm's.
     let has_content = |node: &&PlannedHost<'a>| !adopted || node.in_cluster();
+    let (mut beside, mut settled) = (turns.operators.clone(), Vec::new());
     for node in site.nodes.iter().filter(|node| turns.last(node).is_none()).filter(has_content) {
         // Nothing of it was upgraded, and it has the new bundle's content.
         let mut chain = Chain::after(checked.iter().cloned());
         chain.then([adopted::stamp(draft.cx, node, adopted)]);
-        draft.add(chain);
+        if node.optional() { &mut settled } else { &mut beside }.extend(draft.add(chain));
     }
     let Some(addons) = addons else { return Ok(()) };
-    addons.finish(draft, site, (turns.last(&site.first).is_none(), &checked))
+    let upgrades = site.nodes.iter().any(|node| turns.last(node).is_some());
+    let before = Before {
+        checked: &checked,
+        beside: &beside,
+        settled: &settled,
+        run: upgrades.then_some(turns.options.now),
+        has_helm: turns.last(&site.first).is_some(),
+    };
+    addons.finish(draft, site, before)
 }

@@ -63,12 +63,29 @@ pub(crate) struct Kinds {
     defined: BTreeSet<String>,
     /// Groups of which all is there.
     allowed: BTreeSet<String>,
+    /// Whether Kubernetes itself will be of another minor version by then: what it serves now of its own groups says nothing.
+    upgraded: bool,
 }
 
 impl Kinds {
     /// Of a cluster that runs, by what it serves; otherwise of one that will be made.
     pub(crate) fn of(served: Option<Vec<String>>) -> Self {
         Self { served: served.map(|served| served.into_iter().collect()), ..Self::default() }
+    }
+
+    /// Of a cluster that runs, once Kubernetes is of another minor version.
+    pub(crate) fn of_upgraded(served: Vec<String>) -> Self {
+        Self { upgraded: true, ..Self::of(Some(served)) }
+    }
+
+    /// Whether Kubernetes will be of another minor version by then.
+    pub(crate) const fn is_of_another_minor(&self) -> bool {
+        self.upgraded
+    }
+
+    /// Without what was learned or allowed.
+    pub(crate) fn served_alone(&self) -> Self {
+        Self { served: self.served.clone(), upgraded: self.upgraded, ..Self::default() }
     }
 
     /// Adds what definitions among the objects define; whether that is anything new.
@@ -85,7 +102,8 @@ impl Kinds {
 
     /// For helm's `--api-versions`, in addition to what it knows by itself.
     pub(crate) fn apis(&self) -> Vec<String> {
-        self.served.iter().flatten().chain(&self.defined).cloned().collect()
+        let counts = |name: &&String| !self.upgraded || !GROUPS.contains(&group(name));
+        self.served.iter().flatten().filter(counts).chain(&self.defined).cloned().collect()
     }
 
     /// Whether a cluster that runs serves all that a definition defines.
@@ -121,14 +139,22 @@ impl Kinds {
     pub(crate) fn serves(&self, version: &str, kind: &str) -> bool {
         let name = format!("{version}/{kind}");
         let group = version.split_once('/').map_or("", |(group, _)| group);
+        let of_kubernetes = GROUPS.contains(&group);
         if self.defined.contains(&name) || self.allowed.contains(group) {
             return true;
         }
         match &self.served {
-            Some(served) => served.contains(&name),
-            None => GROUPS.contains(&group) && !GONE.contains(&version),
+            Some(served) if !(self.upgraded && of_kubernetes) => served.contains(&name),
+            Some(_) | None => of_kubernetes && !GONE.contains(&version),
         }
     }
+}
+
+/// The group of `apps/v1/Deployment`, of `apps/v1`, and of `v1/ConfigMap`, which has no name.
+fn group(name: &str) -> &str {
+    let is_version =
+        |text: &str| text.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    name.split('/').next().filter(|first| !is_version(first)).unwrap_or_default()
 }
 
 fn version_and_kind(object: &Value) -> (&str, &str) {
@@ -160,6 +186,22 @@ mod tests {
         assert!(kinds.learn(&own) && !kinds.learn(&own));
         assert_eq!(kinds.missing(&others), ["PodSecurityPolicy x of policy/v1beta1"]);
         assert_eq!(kinds.apis(), ["example.com/v1", "example.com/v1/Thing"]);
+    }
+
+    #[test]
+    fn of_one_that_gets_another_minor_version_only_what_others_have_registered_counts() {
+        let served = ["v1/ConfigMap", "apps/v1/Deployment", "monitoring.example/v1/Rule", "monitoring.example/v1"];
+        let kinds = Kinds::of_upgraded(served.map(str::to_owned).to_vec());
+        let new = [
+            object("resource.k8s.io/v1", "ResourceClaim"),
+            object("v1", "Secret"),
+            object("monitoring.example/v1", "Rule"),
+        ];
+        assert_eq!(kinds.missing(&new), [""; 0]);
+        let gone = [object("policy/v1beta1", "PodDisruptionBudget"), object("other.example/v1", "Thing")];
+        assert_eq!(kinds.missing(&gone).len(), 2);
+        assert_eq!(kinds.apis(), ["monitoring.example/v1", "monitoring.example/v1/Rule"]);
+        assert!(!kinds.served_alone().serves("other.example/v1", "Thing"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use kubexm_plan::lint::Order;
 use kubexm_plan::op::{HelmRelease, Manifests, ReleaseInput};
 use kubexm_plan::{Op, Pipeline, Plan};
 use kubexm_spec::cluster::NetworkPlugin;
-use kubexm_spec::{ExitCode, one_line, rendering};
+use kubexm_spec::{ExitCode, KubernetesVersion, one_line, rendering};
 use serde_json::Value;
 
 use super::classes::second_default;
@@ -230,7 +230,7 @@ pub(crate) async fn check(
         }
     };
     let mut wrong = Problems::default();
-    let mut kinds = Kinds::of(running.as_ref().map(|running| running.apis.clone()));
+    let mut kinds = kinds(opened, plan.pipeline, running.as_ref());
     if opened.cluster().network.plugin == NetworkPlugin::Cilium {
         // Its operator registers them when it starts.
         kinds.allow("cilium.io");
@@ -267,6 +267,18 @@ pub(crate) async fn check(
         wrong.kinds(one, objects, &found, &Served { kinds: &kinds, running: running.as_ref(), order: &order, plan });
     }
     wrong.result()
+}
+
+/// What is served when the add-ons come.
+fn kinds(opened: &Opened, pipeline: Pipeline, running: Option<&InstalledAddons>) -> Kinds {
+    let minor = |version: &str| version.parse::<KubernetesVersion>().ok().map(|version| version.minor());
+    let of_bundle = opened.bundle().manifest().cluster.as_ref().and_then(|cluster| minor(&cluster.kubernetes));
+    match running {
+        Some(running) if pipeline == Pipeline::Upgrade && minor(&running.kubernetes) != of_bundle => {
+            Kinds::of_upgraded(running.apis.clone())
+        }
+        running => Kinds::of(running.map(|running| running.apis.clone())),
+    }
 }
 
 struct Served<'a> {
@@ -316,12 +328,12 @@ impl Problems {
                     "add-on {} has objects of kinds that neither Kubernetes {} nor another add-on brings: {}; add what defines them, \
                      and if that is an add-on that registers them while it runs, name it in `after`",
                     one.name,
-                    served.running.map_or("of the bundle", |running| running.kubernetes.as_str()),
+                    served.running.filter(|_| !served.kinds.is_of_another_minor()).map_or("of the bundle", |running| running.kubernetes.as_str()),
                     some(&missing)
                 ),
             );
         }
-        let mut alone = Kinds::of(served.running.map(|running| running.apis.clone()));
+        let mut alone = served.kinds.served_alone();
         alone.learn(objects);
         let mut definers = BTreeSet::new();
         // By kind, of which there are few, and not by object.

@@ -1,5 +1,6 @@
 //! The add-ons of the new bundle, once every node has its version: as `create` installs them, and what cluster.yaml no longer has is
-//! removed. They come behind the record of the upgrade, which has no way back: one that fails takes back itself alone.
+//! removed. They come behind the record of the upgrade, which has no way back: where one fails, those of the run go back to what they were,
+//! and no node does.
 
 use kubexm_plan::cluster_facts::AppliedCluster;
 use kubexm_plan::{ClusterFacts, StepId, Undo};
@@ -32,16 +33,17 @@ impl<'f> Addons<'f> {
     ) -> Result<Self, RecipeError> {
         let (last, kept) = (running.applied.as_ref(), options.keep_addons);
         if kept {
-            // It is no add-on, and what the network's steps install is recorded.
-            let removed = removed_addons::dns_cache(cluster, last).into_iter().collect();
-            return Ok(Self { last, removed, kept });
+            return Ok(Self { last, removed: Vec::new(), kept });
         }
         storage::unchanged(cluster, running)?;
-        Ok(Self { last, removed: removed_addons::of_create(cluster, last), kept })
+        Ok(Self { last, removed: removed_addons::of(cluster, last), kept })
     }
 
     /// What the operator should know, one sentence each.
     pub(super) fn warnings(&self) -> Vec<String> {
+        if self.kept {
+            return Vec::new();
+        }
         let mut warnings = removed_addons::warnings(&self.removed, self.last);
         if self.last.is_none() {
             warnings.push(removed_addons::UNKNOWN.to_owned());
@@ -49,33 +51,43 @@ impl<'f> Addons<'f> {
         warnings
     }
 
-    /// Adds their steps, and the record, which is the last one. A first control plane that has no turn (`no_turn`) has no step for the
-    /// bundle's helm yet.
+    /// Adds their steps after the others of the run, and the record, which is the last one.
     pub(super) fn finish<'a>(
         &self,
         draft: &mut Draft<'a>,
         site: &ClusterHosts<'a>,
-        (no_turn, checked): (bool, &[StepId]),
+        before: Before<'_>,
     ) -> Result<(), RecipeError> {
         let first = &site.first;
-        let installs = !self.kept && !charts::addons(draft.cx).is_empty();
-        if !installs && self.removed.is_empty() {
-            return record::finish(draft, first, Undo::RestoreBefore, checked);
+        if self.kept || (charts::addons(draft.cx).is_empty() && self.removed.is_empty()) {
+            return record::finish(draft, first, Undo::RestoreBefore, before.checked);
         }
-        let upgraded = record::upgraded(draft, first, self.last, checked)?;
+        let done = Chain::after(before.checked.iter().chain(before.beside).cloned());
+        let upgraded = record::upgraded(draft, first, self.last, before.run, (done, before.settled))?;
         let mut chain = Chain::after(upgraded.iter().cloned());
-        if no_turn && (installs || self.removed.iter().any(RemovedAddon::needs_helm)) {
+        if !before.has_helm
+            && (charts::addons(draft.cx).iter().any(addons::is_chart)
+                || self.removed.iter().any(RemovedAddon::needs_helm))
+        {
             chain.then(kubernetes::helm(draft, first)?);
         }
         let helm = draft.add(chain);
-        let done = match self.kept {
-            false => addons::run(draft, site, (&helm, &Undo::RestoreBefore), (&upgraded, &self.removed))?,
-            true => {
-                let mut chain = Chain::after(upgraded);
-                removed_addons::after(draft, first.name(), &self.removed, &mut chain);
-                draft.add(chain)
-            }
-        };
-        record::finish(draft, first, Undo::RestoreBefore, &done)
+        let installed = addons::run(draft, site, (&helm, &Undo::RestoreBefore), (&upgraded, &self.removed))?;
+        record::finish(draft, first, Undo::RestoreBefore, &installed)
     }
+}
+
+/// What of a run comes before its add-ons.
+#[derive(Debug)]
+pub(super) struct Before<'r> {
+    /// The final check.
+    pub checked: &'r [StepId],
+    /// What a failing add-on would otherwise take back.
+    pub beside: &'r [StepId],
+    /// The same of optional hosts: they may have failed.
+    pub settled: &'r [StepId],
+    /// The time of the run, if a node is upgraded in it.
+    pub run: Option<i64>,
+    /// Whether the first control plane is given the bundle's helm in its turn.
+    pub has_helm: bool,
 }

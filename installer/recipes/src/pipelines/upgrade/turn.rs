@@ -39,6 +39,8 @@ pub(super) struct Turns<'f, 'a> {
     staged: BTreeMap<&'a str, Vec<StepId>>,
     /// The last step of each turn.
     last: BTreeMap<&'a str, StepId>,
+    /// Steps on the controller that bring the operator's own files.
+    pub operators: Vec<StepId>,
 }
 
 impl<'f, 'a> Turns<'f, 'a> {
@@ -49,7 +51,16 @@ impl<'f, 'a> Turns<'f, 'a> {
         staged: BTreeMap<&'a str, Vec<StepId>>,
         options: &'f UpgradeOptions,
     ) -> Self {
-        Self { first: site.first, nodes: site.nodes.clone(), found, adopted, options, staged, last: BTreeMap::new() }
+        Self {
+            first: site.first,
+            nodes: site.nodes.clone(),
+            found,
+            adopted,
+            options,
+            staged,
+            last: BTreeMap::new(),
+            operators: Vec::new(),
+        }
     }
 
     /// The last step of a node's turn.
@@ -113,7 +124,7 @@ impl<'f, 'a> Turns<'f, 'a> {
         let uncordon = self.rest(draft, node, found, &mut chain)?;
         chain.then(uncordon);
         let last = draft.add(chain);
-        draft.add(operator);
+        self.operators.extend(draft.add(operator));
         Ok(last)
     }
 

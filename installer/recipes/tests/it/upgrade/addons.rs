@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubexm_plan::cluster_facts::AppliedCluster;
-use kubexm_plan::op::Op;
+use kubexm_plan::op::{Op, Probe};
 use kubexm_plan::{ClusterFacts, Plan, Step, Undo};
 use kubexm_recipes::{PauseAfter, RecipeError, sample};
 use kubexm_spec::Cluster;
@@ -78,6 +78,7 @@ fn they_come_behind_a_record_that_has_no_way_back() {
     }
     assert!(before(&plan, "node1/check.pods", "node1/record.upgraded"), "the nodes are checked first");
     assert!(before(&plan, "node1/kubernetes.helm", "node1/addons.old.removed"));
+    assert!(before(&plan, "@controller/kubeconfig.operator", "node1/record.upgraded"), "a rollback keeps it, too");
     let versions: BTreeSet<String> =
         ["record.upgraded", "record.applied"].map(|id| written(&plan, id).kubernetes).into();
     assert_eq!(versions, BTreeSet::from([PATCH.to_owned()]));
@@ -117,19 +118,59 @@ fn without_add_ons_the_record_is_the_last_step_and_has_a_way_back() {
     assert_eq!(step(&plan, "record.applied").map(|step| &step.undo), Some(&Undo::RestoreBefore));
 }
 
+/// A rollback stops only at a step that has changed something: the record of a run that upgrades a node is no other run's.
+#[test]
+fn a_run_that_upgrades_a_node_marks_the_record_until_its_end() {
+    let mut case = case();
+    let text = |case: &Case, id: &str| {
+        let plan = case.steps();
+        let found = step(&plan, id).unwrap_or_else(|| panic!("no {id}")).ops.iter().find_map(Op::text);
+        plan.texts[&found.expect("a text")].clone()
+    };
+    assert!(text(&case, "record.upgraded").contains(&format!("\"kubexm.io/upgraded-by-run-of\": \"{}\"", super::NOW)));
+    assert!(!text(&case, "record.applied").contains("upgraded-by-run-of"));
+    let first = text(&case, "record.upgraded");
+    case.options.now += 60;
+    assert_ne!(text(&case, "record.upgraded"), first);
+    // Nothing differs but the add-ons: there is no node to take back.
+    let mut done = done();
+    assert!(!text(&done, "record.upgraded").contains("upgraded-by-run-of"));
+    let first = text(&done, "record.upgraded");
+    done.options.now += 60;
+    assert_eq!(text(&done, "record.upgraded"), first);
+}
+
+/// All nodes have the bundle's version.
+fn done() -> Case {
+    let mut case = case();
+    let target = PATCH.to_owned();
+    for node in &mut case.running.nodes {
+        node.kubelet.clone_from(&target);
+    }
+    let images = case.plan().expect("a plan").plan;
+    case.running.server_version = Some(target);
+    let wanted = images.steps.iter().filter_map(|step| step.probe.as_ref()).find_map(|probe| match &probe.probe {
+        Probe::StaticPodsReady { images, .. } => Some(images.clone()),
+        _ => None,
+    });
+    let wanted = wanted.expect("the images of static pods");
+    for component in &mut case.running.components {
+        if let Some(image) = wanted.get(&component.name) {
+            component.image.clone_from(image);
+        }
+    }
+    let plan = case.steps();
+    assert!(!plan.steps.iter().any(|step| step.id.0.contains("/upgrade.apply")), "no node has a turn");
+    case
+}
+
 /// A cluster on which nothing else differs: the run does what `addons apply` does.
 #[test]
 fn a_bundle_with_other_add_ons_alone_brings_its_helm_to_the_first_control_plane() {
-    let mut case = Case::with(cluster(vec![addon("new", AddonKind::Helm)]), super::OLD);
-    case.running.applied = applied(cluster(Vec::new()));
-    let images: Vec<(String, String)> = {
-        let site = case.site.cx();
-        let plan = kubexm_recipes::upgrade(&site, &case.running, &case.options).expect("a plan").plan;
-        plan.steps.iter().map(|step| (step.id.0.clone(), step.host.clone())).collect()
-    };
-    assert!(images.iter().any(|(id, _)| id == "node1/addons.new"));
-    let helm = images.iter().filter(|(id, _)| id == "node1/kubernetes.helm").count();
-    assert_eq!(helm, 1, "once, whether or not the node has a turn");
+    let plan = done().steps();
+    assert_eq!(plan.steps.iter().filter(|step| step.id.0 == "node1/kubernetes.helm").count(), 1);
+    assert!(before(&plan, "node1/kubernetes.helm", "node1/addons.old.removed"));
+    assert!(before(&plan, "node3/upgrade.stamp", "node1/record.upgraded"), "a rollback keeps them, too");
 }
 
 #[test]
@@ -162,5 +203,6 @@ fn where_nothing_says_what_was_applied_the_operator_is_told() {
     case.running = ClusterFacts { applied: None, ..case.running };
     assert!(case.warnings().contains("add-ons that cluster.yaml no longer has stay"), "{}", case.warnings());
     let plan = case.steps();
-    assert_eq!(names(&written(&plan, "record.upgraded")), ["stays", "new"]);
+    assert_eq!(names(&written(&plan, "record.upgraded")), [""; 0], "none is there for sure");
+    assert_eq!(names(&written(&plan, "record.applied")), ["stays", "new"]);
 }
