@@ -1,9 +1,9 @@
 //! Why no plan could be made.
 
 use kubexm_plan::ClusterId;
-use kubexm_spec::ExitCode;
 use kubexm_spec::rendering::RenderingMismatch;
 use kubexm_spec::unsupported::Unsupported;
+use kubexm_spec::{ExitCode, one_line};
 
 /// Why no plan could be made. No host was changed when one of these is returned.
 #[derive(Debug, thiserror::Error)]
@@ -443,7 +443,8 @@ fn count(number: usize) -> String {
 }
 
 fn gap_lines(gaps: &[String]) -> String {
-    gaps.iter().map(|gap| format!("\n- {gap}")).collect()
+    // Hosts may have said a part of it.
+    gaps.iter().map(|gap| format!("\n- {}", one_line(gap))).collect()
 }
 
 fn lines(all: &[impl ToString]) -> String {

@@ -78,18 +78,23 @@ fn read_within(
                 }
                 Ok(())
             }
-            Node::Close(element) => match (element.name(), &mut entry) {
-                ("package", Some(_)) if packages.len() == most_packages => {
-                    Err(format!("it lists more than {most_packages} packages"))
-                }
-                ("package", Some(done)) => {
-                    let done = std::mem::take(done);
-                    entry = None;
-                    done.finish(repo, &keep).map(|package| packages.extend(package))
-                }
-                (name, Some(entry)) => entry.close(name, &text),
-                _ => Ok(()),
-            },
+            Node::Close(element) => {
+                let step = match (element.name(), &mut entry) {
+                    ("package", Some(_)) if packages.len() == most_packages => {
+                        Err(format!("it lists more than {most_packages} packages"))
+                    }
+                    ("package", Some(done)) => {
+                        let done = std::mem::take(done);
+                        entry = None;
+                        done.finish(repo, &keep).map(|package| packages.extend(package))
+                    }
+                    (name, Some(entry)) => entry.close(name, &text),
+                    _ => Ok(()),
+                };
+                // Not once more for each element that it lies in.
+                text.clear();
+                step
+            }
             Node::Nothing => Ok(()),
             Node::End => return Ok(packages),
         };
@@ -401,6 +406,15 @@ mod tests {
         // One that names five thousand packages takes the memory of as many.
         let wide = TEXT.replacen("(a &gt;= 1 if b)", &format!("(a{})", " or a".repeat(5_000)), 1);
         assert!(of(&wide, 6_000).is_err() && of(&wide, 7_000).is_ok());
+    }
+
+    #[test]
+    fn a_text_is_kept_once_however_many_elements_it_lies_in() {
+        let nested = format!("{}/usr/bin/long{}", "<file>".repeat(50), "</file>".repeat(50));
+        let text = TEXT.replacen("<file>/usr/bin/a&amp;b</file>", &nested, 1);
+        let packages = read(text.as_bytes(), RepoId(0), |arch| arch != "i686").unwrap();
+        let long = packages[0].files.iter().filter(|path| path.contains("long")).count();
+        assert_eq!((long, packages[0].files.len()), (1, 51));
     }
 
     #[test]

@@ -36,8 +36,10 @@ const MOST_MEMORY: usize = 256 << 20;
 /// Of all states of a host in one run, as JSON in bytes.
 pub(crate) const MOST_OF_A_RUN: usize = 128 << 20;
 
-/// What a host may report of the bundles in its registry.
+/// What a host may report of the bundles in its registry, and the longest name in it in bytes: a bundle's have 1,024, and files one of
+/// their system before it. Names and tags are put together, each name with each of its tags.
 const MOST_RECORDS: usize = 1000;
+const LONGEST_SERVED: usize = 1200;
 
 /// Addresses of members of an etcd, which has a few.
 const MOST_MEMBERS: usize = 100;
@@ -87,13 +89,26 @@ pub(crate) fn observed(
 }
 
 /// What a registry host says of its bundles: so many that they can be compared with each other.
-pub(crate) fn depot(host: &str, content: DepotContent) -> Result<DepotContent, LinkError> {
-    match content.bundles.len() + content.left.len() + content.unreadable.len() {
-        0..=MOST_RECORDS => Ok(content),
+pub(crate) fn depot(host: &str, mut content: DepotContent) -> Result<DepotContent, LinkError> {
+    let DepotContent { config, bundles, left, unreadable, blobs: _ } = &mut content;
+    match bundles.len() + left.len() + unreadable.len() {
+        0..=MOST_RECORDS => {}
         more => {
-            Err(untrusted(host, format!("it reported {more} bundles of its registry; {MOST_RECORDS} are the most")))
+            let reason = format!("it reported {more} bundles of its registry; {MOST_RECORDS} are the most");
+            return Err(untrusted(host, reason));
         }
     }
+    let records = bundles.values().chain(left.values()).map(|bundle| &bundle.content);
+    let served = config.iter().chain(records).flat_map(|config| {
+        let images = config.images.iter().flat_map(|(name, one)| std::iter::once(name).chain(one.tags.keys()));
+        images.chain(config.files.keys())
+    });
+    let mut names = served.chain(bundles.keys()).chain(left.keys()).chain(unreadable.keys());
+    if names.any(|name| name.len() > LONGEST_SERVED) {
+        return Err(untrusted(host, "a name in its registry that it reported is longer than any".to_owned()));
+    }
+    unreadable.values_mut().for_each(|why| cut(why, LONGEST_LINE));
+    Ok(content)
 }
 
 /// Journals and listings of a host where a step failed: the first ones, and of each the end, where the failure is.

@@ -147,19 +147,24 @@ fn domain_closed(rule: &Rule, plan: &Plan, _: &Order) -> Vec<Problem> {
 }
 
 fn one_writer(rule: &Rule, plan: &Plan, order: &Order) -> Vec<Problem> {
-    let mut touched: BTreeMap<&str, Vec<(usize, Resource)>> = BTreeMap::new();
+    let mut touched: BTreeMap<&str, Vec<(usize, Vec<Resource>)>> = BTreeMap::new();
     for (position, step) in plan.steps.iter().enumerate() {
-        let resources = step.ops.iter().flat_map(Op::alone).map(|resource| (position, resource));
-        touched.entry(&step.host).or_default().extend(resources);
+        let resources = step.ops.iter().flat_map(Op::alone).collect();
+        touched.entry(&step.host).or_default().push((position, resources));
     }
     let mut problems = Vec::new();
-    for resources in touched.values() {
-        for (index, (one, resource)) in resources.iter().enumerate() {
-            for (other, _) in resources[index + 1..].iter().filter(|(_, other)| resource.overlaps(other)) {
-                if one != other && !order.is_earlier(*one, *other) && !order.is_earlier(*other, *one) {
+    for steps in touched.values() {
+        for (index, (one, resources)) in steps.iter().enumerate() {
+            // What one of them changes is compared with what those change alone that it has no order with: one step of a reset may change all
+            // that a host says of itself.
+            let in_no_order = |other: usize| !order.is_earlier(*one, other) && !order.is_earlier(other, *one);
+            let beside: Vec<_> = steps[index + 1..].iter().filter(|(other, _)| in_no_order(*other)).collect();
+            for resource in resources {
+                for (other, others) in &beside {
                     let (one, other) = (&plan.steps[*one], &plan.steps[*other]);
-                    problems
-                        .push(rule.at(one, format!("{} and {} both change {resource}, in no order", one.id, other.id)));
+                    problems.extend(others.iter().filter(|other| resource.overlaps(other)).map(|_| {
+                        rule.at(one, format!("{} and {} both change {resource}, in no order", one.id, other.id))
+                    }));
                 }
             }
         }

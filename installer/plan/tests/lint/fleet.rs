@@ -1,7 +1,10 @@
 //! A plan with a joining worker: failure domains, ends of steps, slots that a control plane makes.
 
+use std::collections::BTreeSet;
+use std::time::Instant;
+
 use kubexm_plan::balancer::MovedBy;
-use kubexm_plan::op::{Act, Content, KubeadmInit, KubeadmJoin};
+use kubexm_plan::op::{Act, Content, KubeadmInit, KubeadmJoin, Sysctl};
 use kubexm_plan::step::TimedProbe;
 use kubexm_plan::{Op, Plan, PlanHost, Probe, SlotName, SlotProvider, Step, Undo};
 
@@ -123,4 +126,18 @@ fn a_join_whose_slots_are_not_those_of_its_text_is_refused() {
     fleet_breaks("slots-in-texts", |plan| with(plan, Vec::new()));
     fleet_breaks("slots-in-texts", |plan| with(plan, vec![slot("token"), slot("ca")]));
     fleet_breaks("texts-there", |plan| plan.texts.retain(|_, text| !text.contains("slot:")));
+}
+
+/// One step of a reset changes all that the ledger of its host names.
+#[test]
+fn what_steps_change_that_have_an_order_is_not_compared_one_by_one() {
+    let many = |step: &str, after: &str| {
+        let values = (0..80_000).map(|at| (format!("a{at}"), "1".to_owned())).collect();
+        let op = Sysctl { path: "/etc/sysctl.d/x.conf".to_owned(), values, remembered: BTreeSet::new() };
+        Step::on("a", step, "Set").after(&id(after)).ensure(op).undo(Undo::RestoreBefore).build()
+    };
+    let begun = Instant::now();
+    let problems = broken(|plan| plan.steps.extend([many("y.one", "a/x.apply"), many("y.two", "a/y.one")]));
+    assert_eq!(problems, Vec::new());
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }

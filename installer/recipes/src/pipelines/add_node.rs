@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use kubexm_plan::cluster_facts::{AppliedCluster, EtcdMember};
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::{ClusterFacts, Facts, Op, Pipeline, Plan, Step, StepId};
-use kubexm_spec::Version;
 use kubexm_spec::cluster::{Cluster, EtcdKind, Host, document};
+use kubexm_spec::{Version, one_line};
 use serde_json::Value;
 
 use crate::balancer::external;
@@ -27,18 +27,32 @@ const MANIFESTS: &str = "/etc/kubernetes/manifests/";
 /// Hosts of cluster.yaml that are not in the cluster yet, in its order; or that have joined it in a run that did not get as far as its record,
 /// and nobody can continue that run any more.
 pub fn absent(cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<Vec<String>, RecipeError> {
-    let nodes = cx.nodes()?;
-    let absent = nodes.iter().filter(|node| node.in_cluster() && !is_complete(cx, running, node.name()));
+    let (nodes, known) = (cx.nodes()?, Known::of(running));
+    let absent = nodes.iter().filter(|node| node.in_cluster() && !is_complete(cx, &known, node.name()));
     Ok(absent.map(|node| node.name().to_owned()).collect())
 }
 
+/// What a cluster says of its hosts, gone over once: a control plane may say any number of them.
+struct Known<'r> {
+    /// Those of the record, if it has any.
+    recorded: Option<BTreeSet<&'r str>>,
+    /// Nodes that are not cordoned.
+    nodes: BTreeSet<&'r str>,
+}
+
+impl<'r> Known<'r> {
+    fn of(running: &'r ClusterFacts) -> Self {
+        let recorded = running.applied.as_ref().map(recorded_hosts).filter(|hosts| !hosts.is_empty());
+        let nodes = running.nodes.iter().filter(|node| !node.unschedulable);
+        Self { recorded, nodes: nodes.map(|node| node.name.as_str()).collect() }
+    }
+}
+
 /// Whether nothing is left to add of a host. One that is being deleted is no node any more, or cordoned.
-fn is_complete(cx: &PlanContext<'_>, running: &ClusterFacts, host: &str) -> bool {
-    let recorded = running.applied.as_ref().map(recorded_hosts).filter(|hosts| !hosts.is_empty());
-    let unrecorded = recorded.is_some_and(|hosts| !hosts.contains(host));
+fn is_complete(cx: &PlanContext<'_>, known: &Known<'_>, host: &str) -> bool {
+    let unrecorded = known.recorded.as_ref().is_some_and(|hosts| !hosts.contains(host));
     let is_first = cx.cluster.first_control_plane().is_some_and(|first| first.name == host);
-    let is_node = running.nodes.iter().any(|node| node.name == host && !node.unschedulable);
-    is_joined(cx, host) && (!unrecorded || !is_node || is_first)
+    is_joined(cx, host) && (!unrecorded || !known.nodes.contains(host) || is_first)
 }
 
 fn recorded_hosts(applied: &AppliedCluster) -> BTreeSet<&str> {
@@ -138,9 +152,10 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
     let mut plan = subset::only(plan, is_wanted);
     record::keep_addons(&mut plan, running.applied.as_ref())?;
     // Those that this run does not add would count as hosts of the cluster.
+    let known = Known::of(running);
     let later = |node: &&PlannedHost<'_>| {
         // A load balancer is one without having joined.
-        node.in_cluster() && !node.roles.load_balancer && !is_new(node.name()) && !is_complete(cx, running, node.name())
+        node.in_cluster() && !node.roles.load_balancer && !is_new(node.name()) && !is_complete(cx, &known, node.name())
     };
     record::leave_out(&mut plan, &nodes.iter().filter(later).map(PlannedHost::name).collect())?;
     Ok(plan)
@@ -212,7 +227,7 @@ fn check_registries(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]
             reason: format!(
                 "cluster.yaml has other hosts in roleGroups.registry than the cluster, which has {}; run `kubexm-install create` first, \
                  which brings every node the new list",
-                recorded.join(", ")
+                one_line(&recorded.join(", "))
             ),
         }),
         _ => Ok(()),

@@ -9,6 +9,7 @@ mod owned;
 use kubexm_plan::facts::ForeignMount;
 use kubexm_plan::op::Unit;
 use kubexm_plan::{Reset, Step, StepId, Undo};
+use kubexm_spec::one_line;
 
 use crate::error::RecipeError;
 pub use host::ResetHost;
@@ -22,9 +23,10 @@ pub(super) fn refuse_mounts<'a>(
 ) -> Result<(), RecipeError> {
     let mut mounts = Vec::new();
     for (host, owned) in hosts {
-        let blocks = |mount: &&ForeignMount| owned.folders.contains(&mount.folder);
+        // They are sorted.
+        let blocks = |mount: &&ForeignMount| owned.folders.binary_search(&mount.folder).is_ok();
         let here = host.facts.foreign_mounts.iter().filter(blocks);
-        mounts.extend(here.map(|mount| format!("{}: {mount}", host.name)));
+        mounts.extend(here.map(|mount| one_line(&format!("{}: {mount}", host.name))));
     }
     if mounts.is_empty() { Ok(()) } else { Err(RecipeError::Mounted { mounts }) }
 }

@@ -90,7 +90,9 @@ pub fn registry_prune(cx: &PruneContext<'_>) -> Result<Pruned, RecipeError> {
         texts: BTreeMap::new(),
         steps,
     };
-    let freed = selection.hosts.iter().map(|(host, leaving)| (host.clone(), leaving.blobs.values().sum()));
+    // Hosts say how large blobs are.
+    let bytes = |blobs: &BTreeMap<Digest, u64>| blobs.values().fold(0, |sum: u64, size| sum.saturating_add(*size));
+    let freed = selection.hosts.iter().map(|(host, leaving)| (host.clone(), bytes(&leaving.blobs)));
     let freed = freed.filter(|(_, bytes)| *bytes > 0).collect();
     Ok(Pruned { plan, bundles: selection.bundles, freed, gone })
 }

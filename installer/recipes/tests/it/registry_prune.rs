@@ -173,6 +173,18 @@ fn what_the_cluster_has_now_stays_and_what_only_others_named_or_brought_goes() {
 }
 
 #[test]
+fn what_a_host_says_of_its_blobs_and_records_is_neither_too_large_for_a_sum_nor_a_line_of_its_own() {
+    let mut site = one();
+    let depot = site.depots.get_mut("node1").unwrap();
+    depot.blobs.values_mut().for_each(|size| *size = u64::MAX);
+    assert_eq!(site.plan(&[]).unwrap().freed, [("node1".to_owned(), u64::MAX)].into());
+    let depot = site.depots.get_mut("node1").unwrap();
+    depot.unreadable = [("/x\n\nnothing is wrong".to_owned(), "y\nz".repeat(10_000))].into();
+    let refused = site.refused();
+    assert!(refused.contains("nothing is wrong") && refused.lines().count() == 1 && refused.len() < 3_000, "{refused}");
+}
+
+#[test]
 fn a_kept_bundle_keeps_its_images_and_blobs_and_a_tag_that_would_change_counts_as_gone() {
     let mut site = one();
     let now = site.depots.get_mut("node1").unwrap();

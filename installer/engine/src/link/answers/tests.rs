@@ -157,6 +157,50 @@ fn a_host_may_report_only_its_own_files() {
 }
 
 #[test]
+fn names_in_a_registry_are_no_longer_than_they_can_be() {
+    use kubexm_plan::depot::RecordedBundle;
+    use kubexm_spec::Digest;
+    use kubexm_spec::depot::{DepotConfig, Repository, SCHEMA, Tls};
+    let config = |name: &str, tag: &str, file: &str| DepotConfig {
+        schema: SCHEMA.to_owned(),
+        listen: ([0, 0, 0, 0], 5443).into(),
+        store: "/s".to_owned(),
+        tls: Tls { cert: String::new(), key: String::new() },
+        login: None,
+        images: [(
+            name.to_owned(),
+            Repository { tags: [(tag.to_owned(), Digest::of("x"))].into(), ..Repository::default() },
+        )]
+        .into(),
+        files: [(file.to_owned(), Digest::of("x"))].into(),
+        packages: None,
+    };
+    let bundle = |content| RecordedBundle { digest: Digest::of("x"), written: 0, content };
+    let long = "x".repeat(LONGEST_SERVED + 1);
+    let good = config("a.b/c", "1", "kubeadm");
+    let now = |content| DepotContent { config: Some(content), ..DepotContent::default() };
+    let record = |name: &str, content| DepotContent {
+        bundles: [(name.to_owned(), bundle(content))].into(),
+        ..now(good.clone())
+    };
+    let mut odd = record("v1-x", good.clone());
+    odd.unreadable = [("/a".to_owned(), "x".repeat(1 << 20))].into();
+    assert!(depot("a", odd).expect("good").unreadable["/a"].len() < 2 * LONGEST_LINE);
+    for lie in [
+        now(config(&long, "1", "f")),
+        now(config("a.b/c", &long, "f")),
+        now(config("a.b/c", "1", &long)),
+        record("v1-x", config(&long, "1", "f")),
+        record(&long, good.clone()),
+        DepotContent { left: [("v1-x".to_owned(), bundle(config(&long, "1", "f")))].into(), ..now(good.clone()) },
+        DepotContent { unreadable: [(long.clone(), String::new())].into(), ..now(good.clone()) },
+    ] {
+        let error = depot("a", lie).expect_err("a lie").to_string();
+        assert!(error.starts_with("a: ") && error.len() < 300, "{error}");
+    }
+}
+
+#[test]
 fn a_host_must_report_every_requested_connection() {
     let port = mesh::Port { protocol: mesh::Protocol::Tcp, number: 6443 };
     let dial = |to: &str| mesh::ConnectionCheck {

@@ -1,6 +1,6 @@
 //! What a node has from kubexm, according to its ledger.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{AsideWas, MoveAside, StateDir, Unit};
@@ -8,12 +8,39 @@ use kubexm_plan::{
     ObservedState, Op, PathEntry, PathState, RemovalScope, Resource, StateError, StepId, etcd, network, runtime,
     state_folders,
 };
+use kubexm_spec::one_line;
 
 use super::host::ResetHost;
 use crate::error::RecipeError;
 
 /// Folder of the units that kubexm writes.
 const UNITS: &str = "/etc/systemd/system";
+
+/// The most bytes of paths in folders that existed before: each is kept with the path of its folder. A host lists 65,536 of a folder.
+const PATHS: usize = 256 << 20;
+/// The most comparisons of what ops change, which take seconds: a ledger of ten thousand records takes some ten million.
+const COMPARISONS: usize = 2_000_000_000;
+
+/// What may still be made of a ledger, which is what the host reports.
+struct Room {
+    paths: usize,
+    comparisons: usize,
+}
+
+impl Room {
+    fn keep(&mut self, bytes: usize) -> Result<(), StateError> {
+        let none =
+            || StateError::Unreadable(format!("with those before it, it has more than {} MiB of paths", PATHS >> 20));
+        self.paths = self.paths.checked_sub(bytes).ok_or_else(none)?;
+        Ok(())
+    }
+
+    fn compare(&mut self, count: usize) -> Result<(), StateError> {
+        let none = || StateError::Unreadable("with those before it, it changes more than any host has".to_owned());
+        self.comparisons = self.comparisons.checked_sub(count).ok_or_else(none)?;
+        Ok(())
+    }
+}
 
 /// What is to be removed from a host.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +77,7 @@ impl Owned {
 /// Reads a host's ledger; refuses a host of another cluster, and a ledger that a newer program wrote.
 pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Result<Owned, RecipeError> {
     if let Some(why) = &host.facts.unreadable_stamp {
-        return Err(RecipeError::UnreadableStamp { host: host.name.to_owned(), why: why.clone() });
+        return Err(RecipeError::UnreadableStamp { host: host.name.to_owned(), why: one_line(why) });
     }
     if let Some(record) = host.ledger.iter().find(|record| record.schema > SCHEMA) {
         return Err(RecipeError::NewerLedger { host: host.name.to_owned(), found: record.schema, known: SCHEMA });
@@ -66,15 +93,18 @@ pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Resu
     if let Some(other) = stamped.or_else(|| recorded.next_back()).filter(|name| *name != cluster) {
         return Err(RecipeError::ClusterMismatch {
             host: host.name.to_owned(),
-            found: other.to_owned(),
+            found: one_line(other),
             wanted: cluster.to_owned(),
         });
     }
     let mut owned = Owned::default();
+    let mut room = Room { paths: PATHS, comparisons: COMPARISONS };
     let mut oldest: Vec<Resource> = Vec::new();
     for (step, op, found) in changes.iter().flat_map(|record| observations(record)) {
-        let is_service_folder = classify(op, found, &mut owned).map_err(unreadable(host, step, op))?;
         let touched = touched(op);
+        let compared = touched.len() * oldest.len() + owned.units.len() + owned.folders.len();
+        room.compare(compared).map_err(unreadable(host, step, op))?;
+        let is_service_folder = classify(op, found, &mut owned).map_err(unreadable(host, step, op))?;
         let known = touched.iter().all(|resource| oldest.iter().any(|older| older.overlaps(resource)));
         // An archive's newer version may have more files than the older one.
         if op.scope() != RemovalScope::Host || (known && !matches!(op, Op::Unpacked(_))) {
@@ -89,30 +119,33 @@ pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Resu
         if is_service_folder {
             continue;
         }
-        owned.ops.insert(0, op.clone());
-        owned.before.insert(0, found.clone());
+        owned.ops.push(op.clone());
+        owned.before.push(found.clone());
     }
+    owned.ops.reverse();
+    owned.before.reverse();
     let files: BTreeSet<&str> = changes.iter().flat_map(|r| &r.ops).filter_map(file).collect();
     // Units that kubexm wrote, and those that use something that is moved aside: a package's unit with its
     // configuration.
-    let folders = &owned.folders;
+    let folders: HashSet<&String> = owned.folders.iter().collect();
     owned.units.retain(|unit| {
         files.contains(format!("{UNITS}/{}", unit.name).as_str())
             || unit.loaded.iter().any(|path| folders.contains(path))
     });
+    let dirs = state_dirs(&changes);
     if owned.kubernetes {
         state_folders::of_kubernetes(&network::ALL)
             .into_iter()
             .chain(of_kubeadm(&changes))
-            .try_for_each(|path| keep_earlier_content(path, host, &changes, &mut owned))?;
+            .try_for_each(|path| keep_earlier_content(path, host, &dirs, (&mut owned, &mut room)))?;
     }
     let runtime = |unit: &Unit| runtime::ALL.into_iter().find(|runtime| runtime.unit == unit.name);
     let runtimes: Vec<_> = owned.units.iter().filter_map(runtime).collect();
     for path in runtimes.into_iter().flat_map(|runtime| runtime.state) {
-        keep_earlier_content(path, host, &changes, &mut owned)?;
+        keep_earlier_content(path, host, &dirs, (&mut owned, &mut room))?;
     }
     for path in data_of_etcd(&changes).into_iter().chain(of_services(&changes, &owned.units, &files)) {
-        keep_earlier_content(path, host, &changes, &mut owned)?;
+        keep_earlier_content(path, host, &dirs, (&mut owned, &mut room))?;
     }
     owned.folders.sort();
     owned.folders.dedup();
@@ -147,7 +180,7 @@ fn unreadable<'a>(
 ) -> impl FnOnce(StateError) -> RecipeError + 'a {
     move |source| RecipeError::UnreadableState {
         host: host.name.to_owned(),
-        step: step.to_string(),
+        step: one_line(&step.0),
         op: op.name(),
         source,
     }
@@ -173,6 +206,19 @@ fn changes(ledger: &[Record]) -> Vec<&Record> {
 /// Each op of a record with its step and the state that it found.
 fn observations(record: &Record) -> impl Iterator<Item = (&StepId, &Op, &ObservedState)> {
     record.ops.iter().zip(&record.before).map(|(op, found)| (&record.step, op, found))
+}
+
+/// The first observation of each folder that a service fills.
+type Dirs<'r> = HashMap<&'r str, (&'r StepId, &'r Op, &'r ObservedState)>;
+
+fn state_dirs<'r>(changes: &[&'r Record]) -> Dirs<'r> {
+    let mut dirs = Dirs::new();
+    for (step, op, found) in changes.iter().flat_map(|record| observations(record)) {
+        if let Op::StateDir(dir) = op {
+            dirs.entry(&dir.path).or_insert((step, op, found));
+        }
+    }
+    dirs
 }
 
 /// Records what an op has changed; returns whether that is a new folder of a service, which is removed as a whole.
@@ -208,15 +254,14 @@ fn classify(op: &Op, found: &ObservedState, owned: &mut Owned) -> Result<bool, S
 fn keep_earlier_content(
     path: &str,
     host: &ResetHost<'_>,
-    changes: &[&Record],
-    owned: &mut Owned,
+    dirs: &Dirs<'_>,
+    (owned, room): (&mut Owned, &mut Room),
 ) -> Result<(), RecipeError> {
-    let mut observations = changes.iter().flat_map(|record| observations(record));
-    let oldest = observations.find(|(_, op, _)| matches!(op, Op::StateDir(dir) if dir.path == path));
-    let Some((step, op, found)) = oldest else { return Ok(()) };
+    let Some(&(step, op, found)) = dirs.get(path) else { return Ok(()) };
     let Some(held) = found.state::<StateDir>().map_err(unreadable(host, step, op))?.held else { return Ok(()) };
     let mut spared = BTreeMap::from([(path.to_owned(), Vec::new())]);
     for entry in &held {
+        room.keep(path.len() + entry.len()).map_err(unreadable(host, step, op))?;
         let whole = format!("{path}/{}", entry.trim_end_matches('/'));
         if let Some((folder, name)) = whole.rsplit_once('/') {
             spared.entry(folder.to_owned()).or_default().push(name.to_owned());
@@ -259,5 +304,66 @@ fn touched(op: &Op) -> Vec<Resource> {
         // Each run installs its own packages, and only those decide.
         Op::Packages(_) => resources.filter(|resource| matches!(resource, Resource::Package(_))).collect(),
         _ => resources.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubexm_plan::Undo;
+    use kubexm_plan::op::Sysctl;
+    use kubexm_spec::cluster::Roles;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn record(step: &str, ops: Vec<(Op, Value)>) -> Record {
+        let (ops, before): (Vec<Op>, Vec<Value>) = ops.into_iter().unzip();
+        Record {
+            schema: SCHEMA,
+            run: "r".to_owned(),
+            sequence: 0,
+            step: StepId(format!("node1/{step}")),
+            ops,
+            undo: Undo::RestoreBefore,
+            before: before.iter().map(|found| ObservedState::opaque(found, false)).collect(),
+            outcome: Outcome::Done,
+        }
+    }
+
+    fn of(ledger: &[Record]) -> Result<Owned, String> {
+        let facts = crate::sample::facts("node1", 11);
+        let roles = Roles { control_plane: true, worker: true, etcd: true, registry: false, load_balancer: false };
+        let host = ResetHost { name: "node1", roles, facts: &facts, ledger };
+        of_host("demo", &host).map_err(|error| match error {
+            RecipeError::UnreadableState { source, .. } => source.to_string(),
+            other => other.to_string(),
+        })
+    }
+
+    #[test]
+    fn a_long_path_in_a_ledger_is_not_kept_once_for_each_thing_in_its_folder() {
+        let held = |length: usize| {
+            let path = format!("/{}", "x".repeat(length));
+            let names: Vec<String> = (0..300).map(|at| format!("{at}/")).collect();
+            let found = json!({"path": path, "entry": {"is": "directory", "mode": 493}, "held": names});
+            let loaded = vec![format!("{UNITS}/{}", etcd::UNIT)];
+            let unit =
+                Unit { name: etcd::UNIT.to_owned(), enabled: true, running: Some(true), loaded, reloaded: Vec::new() };
+            record("etcd.unit", vec![(StateDir::at(&path).into(), found), (unit.into(), json!("off"))])
+        };
+        assert_eq!(of(&[held(1_000)]).unwrap().folders.len(), 301);
+        assert!(of(&[held(1 << 20)]).unwrap_err().contains("more than 256 MiB of paths"));
+    }
+
+    #[test]
+    fn what_a_ledger_changes_is_not_compared_without_end() {
+        let sysctl = |step: &str, count: usize| {
+            let values = (0..count).map(|at| (format!("a{at}"), String::new())).collect();
+            let op = Sysctl { path: "/etc/sysctl.d/x.conf".to_owned(), values, remembered: BTreeSet::new() };
+            record(step, vec![(op.into(), Value::Null)])
+        };
+        let both = |count: usize| of(&[sysctl("os.one", count), sysctl("os.two", count)]);
+        assert_eq!(both(100).unwrap().ops.len(), 1);
+        assert!(both(50_000).unwrap_err().contains("changes more than any host has"));
     }
 }

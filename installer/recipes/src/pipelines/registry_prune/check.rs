@@ -1,6 +1,7 @@
 //! What must be so before anything is removed.
 
 use kubexm_spec::cluster::RegistryKind;
+use kubexm_spec::one_line;
 
 use super::context::PruneContext;
 use crate::error::RecipeError;
@@ -61,8 +62,9 @@ pub(super) fn site<'a>(cx: &PruneContext<'a>) -> Result<&'a str, RecipeError> {
     joined.next().map(String::as_str).ok_or(RecipeError::NoHosts { what: "control plane that runs" })
 }
 
+/// A registry host may have said a part of the reason.
 pub(super) fn refused(reason: &str) -> RecipeError {
-    RecipeError::CannotPrune { reason: reason.to_owned() }
+    RecipeError::CannotPrune { reason: one_line(reason) }
 }
 
 /// Why a registry of this type is not pruned, and what can be done.
