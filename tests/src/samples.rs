@@ -126,7 +126,8 @@ pub const FLEETS: [Sample; 20] = [
         hosts: &[("store", "{}"), ("node1", "{}"), ("node2", "{}")],
         roles: "{registry: [store], master: [node1], worker: [node2]}",
         spec: "  registry: {type: registry, auths: {registry.demo.kubexm.internal: {username: puller, passwordFrom: \
-               {env: REGISTRY_PASSWORD}}}}\n  runtime: {version: 1.7.32, dataDir: /srv/containerd, extraConfig: {oom_score: -999}}\n",
+               {env: REGISTRY_PASSWORD}}}}\n  runtime: {version: 1.7.32, dataDir: /srv/containerd, extraConfig: {oom_score: -999}}\n  \
+               addons: [{name: site, type: yaml, namespace: apps, source: {path: objects}}]\n",
         added: &["node2"],
         deleted: &["node2"],
         upgraded: PATCH,

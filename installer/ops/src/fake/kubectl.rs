@@ -162,6 +162,12 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         ["patch", "node", name, "--type=merge", "--patch", patch] => match state.cluster.nodes.get_mut(*name) {
             Some(node) => {
                 merge(node, &serde_json::from_str(patch).unwrap_or_default());
+                // As the API server writes it out.
+                if let Some(metadata) = node["metadata"].as_object_mut()
+                    && metadata.get("annotations").is_some_and(|all| *all == json!({}))
+                {
+                    metadata.remove("annotations");
+                }
                 Output::text(format!("node/{name} patched\n"))
             }
             None => Output::failed(1, format!("Error from server (NotFound): nodes \"{name}\" not found")),

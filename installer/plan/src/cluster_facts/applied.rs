@@ -12,6 +12,8 @@ pub const SCHEMA: &str = "kubexm.io/applied/v1";
 pub const NAMESPACE: &str = "kube-system";
 /// The name of that ConfigMap.
 pub const CONFIG_MAP: &str = "kubexm-cluster";
+/// The name of the one that says when nodes were upgraded last, and to what.
+pub const UPGRADED: &str = "kubexm-upgraded";
 /// The key of the document in the ConfigMap.
 pub const KEY: &str = "applied.json";
 

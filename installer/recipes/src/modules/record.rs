@@ -22,52 +22,56 @@ pub fn finish<'a>(
     undo: Undo,
     checked: &[StepId],
 ) -> Result<(), RecipeError> {
-    let record = object(&of_cluster(draft.cx, first)?)?;
-    let title = "Record in the cluster what was applied";
-    write(draft, first, ("record.applied", title), (record, undo), (Chain::after(checked.iter().cloned()), &[]));
-    Ok(())
-}
-
-/// Adds the step that records an upgrade, before its add-ons, after the steps of the chain: what the record says of add-ons is what it said
-/// last, or nothing. It has no way back, so that an add-on that fails takes no node back. A rollback ends there only if the step has changed
-/// something in this run, so one that upgrades a node has a mark of its own, `run`, until the record of the end.
-pub(crate) fn upgraded<'a>(
-    draft: &mut Draft<'a>,
-    first: &PlannedHost<'a>,
-    last: Option<&AppliedCluster>,
-    run: Option<i64>,
-    (done, settled): (Chain, &[StepId]),
-) -> Result<Vec<StepId>, RecipeError> {
-    let mut record = of_cluster(draft.cx, first)?;
-    take_addons(&mut record, last);
-    let undo = Undo::Irreversible { why: UPGRADED.to_owned() };
-    let record = (marked(&record, run)?, undo);
-    let title = "Record in the cluster that it was upgraded";
-    Ok(write(draft, first, ("record.upgraded", title), record, (done, settled)))
-}
-
-/// What a rollback says that stops there.
-const UPGRADED: &str = "every node has the new version, and an add-on that fails takes none back; mend the add-on, and run the same command again";
-/// The annotation of a run that is not at its end.
-const UPGRADING: &str = "kubexm.io/upgraded-by-run-of";
-
-fn write<'a>(
-    draft: &mut Draft<'a>,
-    first: &PlannedHost<'a>,
-    (id, title): (&str, &str),
-    (record, undo): (String, Undo),
-    (mut chain, settled): (Chain, &[StepId]),
-) -> Vec<StepId> {
-    let text = draft.text(record);
-    let mut step = Step::on(first.name(), id, title)
+    let text = object(&of_cluster(draft.cx, first)?)?;
+    let text = draft.text(text);
+    let step = Step::on(first.name(), "record.applied", "Record in the cluster what was applied")
         .ensure(KubeObject::new(applied::CONFIG_MAP, text))
         .retries(3)
         .undo(undo)
         .build();
-    step.after_end = settled.to_vec();
+    let mut chain = Chain::after(checked.iter().cloned());
     chain.then([draft.depends_on_all(step)]);
-    draft.add(chain)
+    draft.add(chain);
+    Ok(())
 }
+
+/// Adds the step that says in the cluster that a run has upgraded nodes, before its add-ons and after the steps of the chain. It has no way
+/// back, so that an add-on that fails takes no node back. A rollback ends only at a step that has changed something, so what it writes has
+/// the time of the run; and it is an object of its own, since no later step of the run may undo it.
+pub(crate) fn upgraded<'a>(
+    draft: &mut Draft<'a>,
+    first: &PlannedHost<'a>,
+    run: i64,
+    (done, settled): (Chain, &[StepId]),
+) -> Result<Vec<StepId>, RecipeError> {
+    let version = draft.cx.kubernetes_version(first.platform)?;
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": applied::UPGRADED,
+            "namespace": applied::NAMESPACE,
+            "labels": {"app.kubernetes.io/managed-by": "kubexm"},
+        },
+        "data": {"kubernetes": version, "bundle": draft.cx.manifest_digest.to_string(), "at": run.to_string()},
+    });
+    let bug = |error: serde_json::Error| RecipeError::Document { name: applied::UPGRADED, reason: error.to_string() };
+    let object =
+        KubeObject::new(applied::UPGRADED, draft.text(serde_json::to_string_pretty(&object).map_err(bug)? + "\n"));
+    let undo = Undo::Irreversible { why: UPGRADED.to_owned() };
+    let mut step = Step::on(first.name(), "record.upgraded", "Say in the cluster that its nodes were upgraded")
+        .ensure(object)
+        .retries(3)
+        .undo(undo)
+        .build();
+    step.after_end = settled.to_vec();
+    let mut chain = done;
+    chain.then([draft.depends_on_all(step)]);
+    Ok(draft.add(chain))
+}
+
+/// What a rollback says that stops there.
+const UPGRADED: &str = "every node has the new version, and an add-on that fails takes none back; mend the add-on, and run the same command again";
 
 fn of_cluster(cx: &PlanContext<'_>, first: &PlannedHost<'_>) -> Result<AppliedCluster, RecipeError> {
     let unsigned =
@@ -201,13 +205,9 @@ pub(crate) fn replace(plan: &mut Plan, record: String) {
 
 /// The ConfigMap with a record: JSON, which is YAML.
 pub(crate) fn object(record: &AppliedCluster) -> Result<String, RecipeError> {
-    marked(record, None)
-}
-
-fn marked(record: &AppliedCluster, run: Option<i64>) -> Result<String, RecipeError> {
     let bug = |error: serde_json::Error| RecipeError::Document { name: applied::CONFIG_MAP, reason: error.to_string() };
     let record = serde_json::to_string(record).map_err(bug)?;
-    let mut object = json!({
+    let object = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
@@ -217,9 +217,6 @@ fn marked(record: &AppliedCluster, run: Option<i64>) -> Result<String, RecipeErr
         },
         "data": {applied::KEY: record},
     });
-    if let Some(run) = run {
-        object["metadata"]["annotations"] = json!({UPGRADING: run.to_string()});
-    }
     Ok(serde_json::to_string_pretty(&object).map_err(bug)? + "\n")
 }
 

@@ -1,5 +1,5 @@
 //! The add-ons of the new bundle, once every node has its version: as `create` installs them, and what cluster.yaml no longer has is
-//! removed. They come behind the record of the upgrade, which has no way back: where one fails, those of the run go back to what they were,
+//! removed. They come behind a mark of the upgrade, which has no way back: where one fails, those of the run go back to what they were,
 //! and no node does.
 
 use kubexm_plan::cluster_facts::AppliedCluster;
@@ -62,8 +62,14 @@ impl<'f> Addons<'f> {
         if self.kept || (charts::addons(draft.cx).is_empty() && self.removed.is_empty()) {
             return record::finish(draft, first, Undo::RestoreBefore, before.checked);
         }
-        let done = Chain::after(before.checked.iter().chain(before.beside).cloned());
-        let upgraded = record::upgraded(draft, first, self.last, before.run, (done, before.settled))?;
+        let upgraded = match before.run {
+            // No node that could be taken back: a run that fails is rolled back as a whole.
+            None => before.checked.to_vec(),
+            Some(run) => {
+                let done = Chain::after(before.checked.iter().chain(before.beside).cloned());
+                record::upgraded(draft, first, run, (done, before.settled))?
+            }
+        };
         let mut chain = Chain::after(upgraded.iter().cloned());
         if !before.has_helm
             && (charts::addons(draft.cx).iter().any(addons::is_chart)

@@ -1,7 +1,5 @@
 //! The add-ons of the bundle come when every node has its version, and one that fails takes no node back.
 
-use std::collections::BTreeSet;
-
 use kubexm_plan::cluster_facts::AppliedCluster;
 use kubexm_plan::op::{Op, Probe};
 use kubexm_plan::{ClusterFacts, Plan, Step, Undo};
@@ -79,10 +77,7 @@ fn they_come_behind_a_record_that_has_no_way_back() {
     assert!(before(&plan, "node1/check.pods", "node1/record.upgraded"), "the nodes are checked first");
     assert!(before(&plan, "node1/kubernetes.helm", "node1/addons.old.removed"));
     assert!(before(&plan, "@controller/kubeconfig.operator", "node1/record.upgraded"), "a rollback keeps it, too");
-    let versions: BTreeSet<String> =
-        ["record.upgraded", "record.applied"].map(|id| written(&plan, id).kubernetes).into();
-    assert_eq!(versions, BTreeSet::from([PATCH.to_owned()]));
-    assert_eq!(names(&written(&plan, "record.upgraded")), ["old", "stays"], "what is there until then");
+    assert_eq!(written(&plan, "record.applied").kubernetes, PATCH);
     assert_eq!(names(&written(&plan, "record.applied")), ["stays", "new"]);
     assert!(case.warnings().contains("add-on old in namespace apps is not in cluster.yaml any more"));
 }
@@ -118,26 +113,22 @@ fn without_add_ons_the_record_is_the_last_step_and_has_a_way_back() {
     assert_eq!(step(&plan, "record.applied").map(|step| &step.undo), Some(&Undo::RestoreBefore));
 }
 
-/// A rollback stops only at a step that has changed something: the record of a run that upgrades a node is no other run's.
+/// A rollback stops only at a step that has changed something: what a run that upgrades a node writes is no other run's.
 #[test]
-fn a_run_that_upgrades_a_node_marks_the_record_until_its_end() {
+fn a_run_that_upgrades_a_node_says_so_anew() {
     let mut case = case();
-    let text = |case: &Case, id: &str| {
+    let text = |case: &Case| {
         let plan = case.steps();
-        let found = step(&plan, id).unwrap_or_else(|| panic!("no {id}")).ops.iter().find_map(Op::text);
+        let found = step(&plan, "record.upgraded").expect("a mark").ops.iter().find_map(Op::text);
         plan.texts[&found.expect("a text")].clone()
     };
-    assert!(text(&case, "record.upgraded").contains(&format!("\"kubexm.io/upgraded-by-run-of\": \"{}\"", super::NOW)));
-    assert!(!text(&case, "record.applied").contains("upgraded-by-run-of"));
-    let first = text(&case, "record.upgraded");
+    let first = text(&case);
+    assert!(first.contains(&format!("\"at\": \"{}\"", super::NOW)) && first.contains(PATCH), "{first}");
+    assert_eq!(text(&case), first);
     case.options.now += 60;
-    assert_ne!(text(&case, "record.upgraded"), first);
-    // Nothing differs but the add-ons: there is no node to take back.
-    let mut done = done();
-    assert!(!text(&done, "record.upgraded").contains("upgraded-by-run-of"));
-    let first = text(&done, "record.upgraded");
-    done.options.now += 60;
-    assert_eq!(text(&done, "record.upgraded"), first);
+    assert_ne!(text(&case), first);
+    // Nothing differs but the add-ons: there is no node to take back, and nothing to say.
+    assert!(step(&done().steps(), "record.upgraded").is_none());
 }
 
 /// All nodes have the bundle's version.
@@ -170,7 +161,6 @@ fn a_bundle_with_other_add_ons_alone_brings_its_helm_to_the_first_control_plane(
     let plan = done().steps();
     assert_eq!(plan.steps.iter().filter(|step| step.id.0 == "node1/kubernetes.helm").count(), 1);
     assert!(before(&plan, "node1/kubernetes.helm", "node1/addons.old.removed"));
-    assert!(before(&plan, "node3/upgrade.stamp", "node1/record.upgraded"), "a rollback keeps them, too");
 }
 
 #[test]
@@ -203,6 +193,5 @@ fn where_nothing_says_what_was_applied_the_operator_is_told() {
     case.running = ClusterFacts { applied: None, ..case.running };
     assert!(case.warnings().contains("add-ons that cluster.yaml no longer has stay"), "{}", case.warnings());
     let plan = case.steps();
-    assert_eq!(names(&written(&plan, "record.upgraded")), [""; 0], "none is there for sure");
     assert_eq!(names(&written(&plan, "record.applied")), ["stays", "new"]);
 }
