@@ -53,7 +53,7 @@ check "it is resumed, and its chart fails at the end" says 71 "the hook says no"
 ended_asking
 check "every kubelet has the new version" kubelets_are "$LAB_K8S_NEXT"
 check "and every API server, controller manager and scheduler" static_pods_are "$LAB_K8S_NEXT"
-check "no node was taken back: every one is Ready" fleet_becomes_ready 120
+check "no node was rolled back: every one is Ready" fleet_becomes_ready 120
 no_release() { ! kubectl_on n1 -n shop get secrets --no-headers | grep helm.release; }
 check "of the chart nothing is left" no_release
 check "every pod runs" within 120 all_running n1

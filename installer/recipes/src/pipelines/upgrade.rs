@@ -114,7 +114,7 @@ fn way_back(
     )
 }
 
-/// What no rollback takes back of a registry whose content comes first.
+/// What no rollback undoes of a registry whose content comes first.
 fn harbor(cx: &PlanContext<'_>, site: &ClusterHosts<'_>) -> Option<String> {
     if cx.cluster.registry.kind != RegistryKind::Harbor {
         return None;

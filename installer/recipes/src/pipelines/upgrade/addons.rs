@@ -63,7 +63,7 @@ impl<'f> Addons<'f> {
             return record::finish(draft, first, Undo::RestoreBefore, before.checked);
         }
         let upgraded = match before.run {
-            // No node that could be taken back: a run that fails is rolled back as a whole.
+            // No node was upgraded: a run that fails is rolled back as a whole.
             None => before.checked.to_vec(),
             Some(run) => {
                 let done = Chain::after(before.checked.iter().chain(before.beside).cloned());
@@ -88,7 +88,7 @@ impl<'f> Addons<'f> {
 pub(super) struct Before<'r> {
     /// The final check.
     pub checked: &'r [StepId],
-    /// What a failing add-on would otherwise take back.
+    /// What the rollback of a failing add-on would otherwise undo.
     pub beside: &'r [StepId],
     /// The same of optional hosts: they may have failed.
     pub settled: &'r [StepId],
