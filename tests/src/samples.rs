@@ -76,7 +76,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 20] = [
+pub const FLEETS: [Sample; 21] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -298,6 +298,17 @@ pub const FLEETS: [Sample; 20] = [
         upgraded: PATCH,
         ..ONE
     },
+    Sample {
+        name: "hosts with packages that are older than the bundle's",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1], worker: [node2, node3]}",
+        spec: "  bundle: {os: [debian-12]}\n",
+        facts: outdated,
+        added: &["node3"],
+        deleted: &["node2"],
+        upgraded: PATCH,
+        ..ONE
+    },
 ];
 
 /// One that kubeadm could have made, and that is upgraded once it is adopted.
@@ -335,6 +346,19 @@ pub const LOST: [[Sample; 2]; 2] = [
     ],
 ];
 
+/// As the fake dpkg writes it.
+fn installed(packages: &[(&str, &str)]) -> Option<InstalledPackages> {
+    let entry = |(name, version): &(&str, &str)| {
+        format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n\n")
+    };
+    Some(InstalledPackages { family: Family::Deb, list: packages.iter().map(entry).collect(), broken: None })
+}
+
+/// The bundle has a newer socat.
+fn outdated(facts: &mut Facts) {
+    facts.packages = installed(&[("bash-completion", "1.0-1"), ("ebtables", "1.0-1"), ("socat", "0.9-1")]);
+}
+
 /// Nobody has chrony; on node2 it takes the place of timesyncd, and socat lacks too.
 fn bare(facts: &mut Facts) {
     let socat = (facts.host != "node2").then_some("socat");
@@ -342,10 +366,7 @@ fn bare(facts: &mut Facts) {
     let there = programs.into_iter().chain(socat);
     facts.programs = there.map(|name| (name.to_owned(), Some(format!("/usr/sbin/{name}")))).collect();
     let packages = ["bash-completion"].into_iter().chain((facts.host == "node2").then_some("systemd-timesyncd"));
-    // As the fake dpkg writes it.
-    let entry =
-        |name| format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.0-1\n\n");
-    facts.packages = Some(InstalledPackages { family: Family::Deb, list: packages.map(entry).collect(), broken: None });
+    facts.packages = installed(&packages.map(|name| (name, "1.0-1")).collect::<Vec<_>>());
 }
 
 /// State folders whose content the hosts of an occupied sample have moved aside, beside those that its cluster.yaml names.

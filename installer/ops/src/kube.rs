@@ -100,7 +100,12 @@ pub(crate) fn ready_condition(object: &Value) -> Option<&Value> {
 
 /// On whose behalf kubexm has cordoned a node.
 pub(crate) fn cordoned_by(node: &Value) -> Option<&str> {
-    node.pointer("/metadata/annotations")?.get(CORDONED_BY)?.as_str()
+    annotation(node, CORDONED_BY)
+}
+
+/// The text of an object's annotation.
+pub(crate) fn annotation<'o>(object: &'o Value, key: &str) -> Option<&'o str> {
+    object.pointer("/metadata/annotations")?.get(key)?.as_str()
 }
 
 /// `kubectl get … -o json`.

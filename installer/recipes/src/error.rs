@@ -1,9 +1,11 @@
 //! Why no plan could be made.
 
+mod exit_code;
+
 use kubexm_plan::ClusterId;
+use kubexm_spec::one_line;
 use kubexm_spec::rendering::RenderingMismatch;
 use kubexm_spec::unsupported::Unsupported;
-use kubexm_spec::{ExitCode, one_line};
 
 /// Why no plan could be made. No host was changed when one of these is returned.
 #[derive(Debug, thiserror::Error)]
@@ -379,6 +381,9 @@ pub enum RecipeError {
         /// The missing packages, and why they cannot be installed.
         why: String,
     },
+    /// Packages that are installed cannot be brought to the bundle's versions on a host.
+    #[error("{host}: its packages cannot be upgraded: {why}; without --os-packages they stay as they are")]
+    OlderPackages { host: String, why: String },
     /// Settings of the pod network that a running cluster keeps.
     #[error(
         "the pod network of cluster {cluster} stays as it was made; nothing was changed:{}\nrevert the change in cluster.yaml. How a running \
@@ -449,57 +454,4 @@ fn gap_lines(gaps: &[String]) -> String {
 
 fn lines(all: &[impl ToString]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
-
-impl RecipeError {
-    /// Exit code of the program.
-    pub fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::NotInBundle { .. } | Self::Rendered { .. } | Self::Manifest { .. } => ExitCode::BundleIncomplete,
-            Self::Unsupported { .. } | Self::NotInstalled { .. } | Self::Adopted { .. } | Self::ByHand { .. } => {
-                ExitCode::Unsupported
-            }
-            Self::NoCluster
-            | Self::NoHosts { .. }
-            | Self::NoAddress { .. }
-            | Self::OneFamily { .. }
-            | Self::BadAddress { .. }
-            | Self::ArchMismatch { .. }
-            | Self::BadNetwork { .. }
-            | Self::ExtraConfig { .. }
-            | Self::CannotJoin { .. }
-            | Self::UnknownHost { .. }
-            | Self::NoInterface { .. } => ExitCode::Config,
-            Self::NoFacts { .. }
-            | Self::Packages { .. }
-            | Self::UnknownArch { .. }
-            | Self::Mounted { .. }
-            | Self::NoClusterYet { .. }
-            | Self::FirstLost { .. }
-            | Self::ClusterMismatch { .. }
-            | Self::UnreadableStamp { .. }
-            | Self::IdentityMismatch { .. }
-            | Self::MarksDiffer { .. }
-            | Self::MinorMismatch { .. }
-            | Self::CannotApplyAddons { .. }
-            | Self::CannotAdopt { .. }
-            | Self::CannotPrune { .. }
-            | Self::NotFresh { .. }
-            | Self::BackupNeeded { .. }
-            | Self::StillMember { .. }
-            | Self::CannotDelete { .. }
-            | Self::CannotUpgrade { .. }
-            | Self::NetworkChanged { .. }
-            | Self::StorageChanged { .. }
-            | Self::CannotRenew { .. }
-            | Self::CannotRestore { .. }
-            | Self::Unobserved { .. }
-            | Self::NewerLedger { .. }
-            | Self::UnreadableState { .. } => ExitCode::Preflight,
-            Self::CannotUseBackup { .. } => ExitCode::BackupUnusable,
-            Self::Unreached { .. } => ExitCode::HostUnreachable,
-            Self::Catalogue(error) => error.exit_code(),
-            Self::Template { .. } | Self::Document { .. } => ExitCode::Internal,
-        }
-    }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use kubexm_engine::events::Silent;
 use kubexm_engine::sim::Snapshot;
 use kubexm_engine::{Drill, Outcome};
+use kubexm_plan::Undo;
 
 use super::case::{CLUSTER, Case, End};
 use super::compare::{differences, refuse};
@@ -83,10 +84,16 @@ impl<F: Fleet> Case<F> {
         let only = |name: &str, of: &Snapshot| -> Snapshot {
             of.iter().filter(|(known, _)| *known == name).map(|(known, state)| (known.clone(), state.clone())).collect()
         };
-        let mut lines = differences(&only(host, &found), &only(host, &start), &BTreeSet::new());
+        // Behind a step that has no way back a host stays as it is, and the run says which step that is.
+        let stays = self.stays(run, host)?;
+        let mut lines = match stays {
+            true => Vec::new(),
+            false => differences(&only(host, &found), &only(host, &start), &BTreeSet::new()),
+        };
         // Of the cluster what is of the host is as before, and all else as in the end.
         let mut wanted = end.snapshot.clone();
-        if let (Some(cluster), Some(before)) = (wanted.get_mut(CLUSTER), start.get(CLUSTER)) {
+        let of_host = if stays { found.get(CLUSTER) } else { start.get(CLUSTER) };
+        if let (Some(cluster), Some(before)) = (wanted.get_mut(CLUSTER), of_host) {
             cluster.retain(|key, _| !is_of(key, host));
             cluster.extend(before.iter().filter(|(key, _)| is_of(key, host)).map(|(k, v)| (k.clone(), v.clone())));
         }
@@ -97,6 +104,15 @@ impl<F: Fleet> Case<F> {
             return Err(format!("after {after}: resumed, it ends {outcome:?}:\n{}", run.report()));
         }
         self.ended_so(fleet, &end.snapshot, &format!("{after}, resumed"))
+    }
+
+    /// Whether a host that was left out stays as it is because one of its steps cannot be rolled back.
+    fn stays(&self, run: &Carried<'_>, host: &str) -> Result<bool, String> {
+        let left = run.status()?.left_out.into_iter().find(|left| left.host == host);
+        let Some(why) = left.and_then(|left| left.left_as_it_is) else { return Ok(false) };
+        let of_host = self.plan().steps.iter().filter(|step| step.domain() == host);
+        let mut one_way = of_host.filter(|step| matches!(step.undo, Undo::Irreversible { .. }));
+        Ok(one_way.any(|step| why.starts_with(&format!("{} cannot be rolled back", step.id))))
     }
 }
 

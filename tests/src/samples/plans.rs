@@ -64,9 +64,10 @@ impl Sample {
     /// The bundle and the plan that upgrades the cluster as it was found.
     pub fn plan_upgrade(&self, running: &ClusterFacts) -> (SyntheticBundle, CheckedPlan) {
         let [_, to] = self.upgraded.expect("a sample that is upgraded");
-        let (facts, options) = (self.facts_of_cluster_without(&[]), UpgradeOptions::default());
+        let (facts, cluster) = (self.facts_of_cluster_without(&[]), self.of_version(to));
+        let options = UpgradeOptions { os_packages: !cluster.bundle.os.is_empty(), ..UpgradeOptions::default() };
         let upgrade = |cx: &PlanContext<'_>| Ok(kubexm_recipes::upgrade(cx, running, &options)?.plan);
-        self.plan_of(&self.of_version(to), &facts, upgrade)
+        self.plan_of(&cluster, &facts, upgrade)
     }
 
     /// The same of a cluster that was adopted.

@@ -21,6 +21,9 @@ use super::change;
 /// it. Where one fails, the add-ons of the run go back to what they were, and no node does. With --keep-addons they stay as they are, until
 /// `create` or `addons apply`.
 ///
+/// With --os-packages each node also gets the bundle's packages of the operating system where it has older ones: at the end of its turn, while
+/// it is drained, and for good, since the bundle does not have the older ones.
+///
 /// On a cluster that was adopted it does what an upgrade by hand with kubeadm does: images, kubeadm, kubelet and kubectl, with the
 /// cluster's own configuration; the runtime, the pod network and all else stay as they are. It needs containerd, `registry: {type: none}`
 /// in cluster.yaml, and upstream's programs in /usr/local/bin (exit 22 otherwise, with what to do).
@@ -29,6 +32,7 @@ use super::change;
 ///   kubexm-install upgrade --bundle new.tar.zst
 ///   kubexm-install upgrade --bundle new.tar.zst --batch 5 --drain-timeout 1800 -y
 ///   kubexm-install upgrade --bundle new.tar.zst --pause-after first-control-plane
+///   kubexm-install upgrade --bundle new.tar.zst --os-packages
 ///   kubexm-install plan upgrade --bundle new.tar.zst --text
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -60,6 +64,9 @@ pub struct UpgradeArgs {
     /// Let an upgrade leave add-ons and what makes volumes as they are
     #[arg(long)]
     keep_addons: bool,
+    /// Let an upgrade bring what nodes have installed of the bundle's packages to the bundle's versions, once they are drained
+    #[arg(long)]
+    os_packages: bool,
 }
 
 /// Where an upgrade ends early.
@@ -87,6 +94,7 @@ impl UpgradeArgs {
             drain: Drain { limit_s: self.drain_timeout, force: self.drain_force },
             always_drain: self.always_drain,
             keep_addons: self.keep_addons,
+            os_packages: self.os_packages,
             now: i64::try_from(now).unwrap_or(i64::MAX),
         }
     }

@@ -38,9 +38,7 @@ impl World {
         match act.effect() {
             Effect::DeletesNode { node } => !self.is_node(node),
             Effect::LooksUpNode { node } => keys || self.is_node(node),
-            Effect::DrainsNode { node, unless_kubelet, .. } => {
-                keys || !self.is_node(node) || unless_kubelet == Some(self.kubelet_version(node))
-            }
+            Effect::DrainsNode { node, unless, .. } => keys || !self.is_node(node) || self.has_all(node, unless),
             Effect::UncordonsNode { node } => !self.cluster.contains_key(&format!("cordoned:{node}")),
             Effect::RemovesMember { name } => !self.members().any(|member| member == name),
             _ => keys,

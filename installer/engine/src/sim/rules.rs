@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kubexm_plan::balancer::KEEPALIVED_UNIT;
 use kubexm_plan::kubeadm_certificates::KUBE_VIP;
-use kubexm_plan::op::{Effect, Unit, UpgradeOf};
+use kubexm_plan::op::{DrainedFor, Effect, Unit, UpgradeOf};
 use kubexm_plan::{Op, Plan, Probe, Resource, Step, etcd, runtime};
 
 use super::failure::Failure;
@@ -288,8 +288,9 @@ impl World {
             Probe::NodeReady { node, kubelet: Some(wanted) } if self.kubelet_version(node) != wanted => {
                 Some(format!("kubelet of {node} is {}", self.kubelet_version(node)))
             }
-            Probe::NodeDrained { node, unless_kubelet } => {
-                let upgraded = unless_kubelet.as_deref() == Some(self.kubelet_version(node));
+            Probe::NodeDrained { node, unless_kubelet, unless_packages } => {
+                let unless = DrainedFor { kubelet: unless_kubelet.as_deref(), packages: unless_packages.as_deref() };
+                let upgraded = self.has_all(node, unless);
                 let drained = upgraded || !self.is_node(node) || self.cluster.contains_key(&format!("cordoned:{node}"));
                 (!drained).then(|| "it is not cordoned yet".to_owned())
             }

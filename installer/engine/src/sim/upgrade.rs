@@ -1,7 +1,7 @@
 //! `kubeadm upgrade` on a simulated host, and the versions of what runs.
 
 use kubexm_plan::Step;
-use kubexm_plan::op::UpgradeOf;
+use kubexm_plan::op::{DrainedFor, PACKAGES, UpgradeOf};
 
 use super::names::{BEFORE_UPGRADE, KUBELET_CONFIG, UPGRADED};
 use super::world::World;
@@ -20,6 +20,12 @@ impl World {
     /// The version that a node's kubelet reports.
     pub(super) fn kubelet_version(&self, node: &str) -> &str {
         self.cluster.get(&format!("kubelet:{node}")).map_or_else(|| self.made_with(), String::as_str)
+    }
+
+    /// Whether a node has what it is drained for.
+    pub(super) fn has_all(&self, node: &str, wanted: DrainedFor<'_>) -> bool {
+        let packages = self.cluster.get(&format!("annotation:{node}:{PACKAGES}")).map(String::as_str);
+        wanted.is_there(self.kubelet_version(node), packages)
     }
 
     /// The version of a control plane's API server.

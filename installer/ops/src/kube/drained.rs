@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use kubexm_plan::op::{DrainedFor, PACKAGES};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::{cordoned_by, find_node, pages, ready_condition};
+use super::{annotation, cordoned_by, find_node, pages, ready_condition};
 use crate::{Machine, OpError};
 
 /// Objects of a page: as JSON, which writes some characters with six, each has 9 MiB at most, and an answer 64.
@@ -25,6 +26,8 @@ pub(crate) struct Left {
     pub ready: bool,
     /// `v1.34.4`, as the node reports it.
     pub kubelet: String,
+    /// What it says of its packages ([`PACKAGES`]).
+    pub packages: Option<String>,
     /// Without static pods, pods of DaemonSets, and pods that have ended.
     pub pods: Vec<LeftPod>,
 }
@@ -76,16 +79,17 @@ impl Left {
         let kubelet = kubelet.to_owned();
         let cordoned_by = cordoned_by(&object).map(str::to_owned);
         let pods = pods.into_iter().map(|(_, pod)| pod).collect();
-        Ok(Some(Self { schedulable, cordoned_by, ready, kubelet, pods }))
+        let packages = annotation(&object, PACKAGES).map(str::to_owned);
+        Ok(Some(Self { schedulable, cordoned_by, ready, kubelet, packages, pods }))
     }
 
     pub(crate) fn is_drained(&self) -> bool {
         !self.schedulable && self.pods.iter().all(|pod| pod.terminating && !self.ready)
     }
 
-    /// Whether the kubelet has the version for which the node was to be drained.
-    pub(crate) fn has_kubelet(&self, wanted: Option<&str>) -> bool {
-        wanted.is_some_and(|wanted| self.kubelet == wanted)
+    /// Whether the node has what it was to be drained for.
+    pub(crate) fn has(&self, wanted: DrainedFor<'_>) -> bool {
+        wanted.is_there(&self.kubelet, self.packages.as_deref())
     }
 
     /// Pods that no controller creates again.

@@ -26,6 +26,7 @@ mod registry;
 mod server;
 mod virtual_address;
 
+use kubexm_plan::op::DrainedFor;
 use kubexm_plan::{Probe, ProbeAnswer};
 use kubexm_spec::cluster::RuntimeKind;
 
@@ -63,7 +64,10 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         Probe::EtcdHealthy { members } => etcd::look(machine, *members),
         Probe::KubeadmUpgradePasses { upgrade } => kubeadm_upgrade::look(machine, upgrade),
         Probe::NodeAwaitsNetwork { node } => nodes::awaits_network(machine, node),
-        Probe::NodeDrained { node, unless_kubelet } => nodes::drained(machine, node, unless_kubelet.as_deref()),
+        Probe::NodeDrained { node, unless_kubelet, unless_packages } => {
+            let unless = DrainedFor { kubelet: unless_kubelet.as_deref(), packages: unless_packages.as_deref() };
+            nodes::drained(machine, node, unless)
+        }
         Probe::PodsRunning { namespaces, workloads, images, kubeadm_only } => {
             pods::look(machine, namespaces, images, &pods::Which { kubeadm_only: *kubeadm_only, workloads })
         }

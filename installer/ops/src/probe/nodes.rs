@@ -1,6 +1,7 @@
 //! A node is Ready, or would be if it had a pod network.
 
 use kubexm_plan::ProbeAnswer;
+use kubexm_plan::op::DrainedFor;
 use serde_json::Value;
 
 use super::answer::{no, yes};
@@ -42,10 +43,10 @@ fn lacks_network_alone(name: &str, node: &Value) -> ProbeAnswer {
 }
 
 /// A node that does not exist has no pods.
-pub(super) fn drained(machine: &Machine, name: &str, unless_kubelet: Option<&str>) -> Result<ProbeAnswer, OpError> {
+pub(super) fn drained(machine: &Machine, name: &str, unless: DrainedFor<'_>) -> Result<ProbeAnswer, OpError> {
     Ok(match Left::on(machine, name)? {
-        Some(left) if left.has_kubelet(unless_kubelet) => {
-            yes(format!("node {name} has kubelet {} and need not be drained for it", left.kubelet))
+        Some(left) if left.has(unless) => {
+            yes(format!("node {name} has what it is drained for (kubelet {}), and need not be", left.kubelet))
         }
         Some(left) if !left.is_drained() => no(left.to_string()),
         Some(_) => yes(format!("node {name} is drained")),

@@ -17,7 +17,15 @@ fn fleet() -> Fleet {
 }
 
 fn drain(force: bool) -> Op {
-    NodeDrain { node: "node3".to_owned(), limit_s: 5, force, unless_kubelet: None, cordoned_by: None }.into()
+    NodeDrain {
+        node: "node3".to_owned(),
+        limit_s: 5,
+        force,
+        unless_kubelet: None,
+        unless_packages: None,
+        cordoned_by: None,
+    }
+    .into()
 }
 
 fn put(machine: &Machine, name: &str, value: &Value) {
@@ -81,7 +89,15 @@ fn a_node_that_somebody_else_had_cordoned_stays_so_after_the_undo() {
 fn only_a_node_with_the_mark_of_its_drain_is_made_schedulable_again() {
     let by = || Some("7f3a".to_owned());
     let drain = || -> Op {
-        NodeDrain { node: "node3".to_owned(), limit_s: 5, force: false, unless_kubelet: None, cordoned_by: by() }.into()
+        NodeDrain {
+            node: "node3".to_owned(),
+            limit_s: 5,
+            force: false,
+            unless_kubelet: None,
+            unless_packages: None,
+            cordoned_by: by(),
+        }
+        .into()
     };
     let uncordon = || -> Op { NodeUncordon { node: "node3".to_owned(), cordoned_by: by() }.into() };
     let state = |fleet: &Fleet| {
@@ -119,8 +135,11 @@ fn what_keeps_a_node_from_being_drained_is_named() {
     let text = text_of(dispatch::converge(&drain(false), first));
     let wanted = "pod shop/web-1 may not be evicted: the PodDisruptionBudget shop/web allows no disruption";
     assert!(text.contains(wanted) && text.contains("--drain-timeout") && !text.contains("proxy"), "{text}");
-    let asked =
-        probe::look(&Probe::NodeDrained { node: "node3".to_owned(), unless_kubelet: None }, first).expect("an answer");
+    let asked = probe::look(
+        &Probe::NodeDrained { node: "node3".to_owned(), unless_kubelet: None, unless_packages: None },
+        first,
+    )
+    .expect("an answer");
     assert_eq!((asked.holds, asked.seen.as_str()), (false, wanted));
 }
 
@@ -134,8 +153,11 @@ fn pods_are_asked_for_in_pages_and_those_that_have_ended_not_at_all() {
     ended["status"] = json!({"phase": "Failed"});
     pods.push(ended);
     put(first, "workloads.json", &json!(pods));
-    let asked =
-        probe::look(&Probe::NodeDrained { node: "node3".to_owned(), unless_kubelet: None }, first).expect("an answer");
+    let asked = probe::look(
+        &Probe::NodeDrained { node: "node3".to_owned(), unless_kubelet: None, unless_packages: None },
+        first,
+    )
+    .expect("an answer");
     assert!(!asked.holds && asked.seen.contains("; and 15 more") && !asked.seen.contains("job"), "{}", asked.seen);
 }
 

@@ -137,8 +137,15 @@ fn a_node_whose_kubelet_has_the_version_is_not_drained_for_it_again() {
     let fleet = fleet();
     let (one, worker) = (&fleet.hosts[0].machine, &fleet.hosts[2]);
     let unless_kubelet = Some(VERSION.to_owned());
-    let drain: Op =
-        NodeDrain { node: "node3".to_owned(), limit_s: 5, force: false, unless_kubelet, cordoned_by: None }.into();
+    let drain: Op = NodeDrain {
+        node: "node3".to_owned(),
+        limit_s: 5,
+        force: false,
+        unless_kubelet,
+        unless_packages: None,
+        cordoned_by: None,
+    }
+    .into();
     let ready = |wanted: &str| {
         let probe = Probe::NodeReady { node: "node3".to_owned(), kubelet: Some(wanted.to_owned()) };
         probe::look(&probe, one).expect("an answer").holds
@@ -149,7 +156,11 @@ fn a_node_whose_kubelet_has_the_version_is_not_drained_for_it_again() {
     let unit = Unit { name: "kubelet.service".into(), enabled: true, running: Some(true), loaded, reloaded: vec![] };
     dispatch::converge(&unit.into(), &worker.machine).expect("restarted");
     assert!(satisfied(&drain, one) && ready(VERSION) && !ready("v1.36.0"));
-    let probe = Probe::NodeDrained { node: "node3".to_owned(), unless_kubelet: Some(VERSION.to_owned()) };
+    let probe = Probe::NodeDrained {
+        node: "node3".to_owned(),
+        unless_kubelet: Some(VERSION.to_owned()),
+        unless_packages: None,
+    };
     assert!(probe::look(&probe, one).expect("an answer").holds);
 }
 

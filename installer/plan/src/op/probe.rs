@@ -163,6 +163,9 @@ pub enum Probe {
         /// As that of [`super::NodeDrain`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unless_kubelet: Option<String>,
+        /// As that of [`super::NodeDrain`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unless_packages: Option<String>,
     },
     /// Every pod in these namespaces is running and ready, and no container uses an image outside the list.
     PodsRunning {

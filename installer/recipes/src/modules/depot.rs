@@ -36,7 +36,7 @@ const FIRST_UNPRIVILEGED: u16 = 1024;
 
 /// Puts blobs into the node's content store: on the registry host everything that the depot serves; on other nodes
 /// the archives of their programs and the packages to install. Images come from the registry, or are imported from this store.
-pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePackages<'_>>) -> Step {
+pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: &[&NodePackages<'_>]) -> Step {
     let imported = runtime::imports(draft.cx.cluster);
     // Images come from the user's registry.
     let external = draft.cx.cluster.registry.kind == RegistryKind::External;
@@ -75,7 +75,7 @@ pub fn store(draft: &Draft<'_>, node: &PlannedHost<'_>, packages: Option<&NodePa
             blobs.extend(artifact.blobs.iter().map(|b| (b.digest, b.size)));
         }
     }
-    blobs.extend(packages.map(packages::blobs).unwrap_or_default());
+    blobs.extend(packages.iter().flat_map(|planned| packages::blobs(planned)));
     fill(draft.cx, node, blobs)
 }
 

@@ -1,6 +1,6 @@
 //! Drains a node through the API server of a control plane, and lets pods come back.
 
-use kubexm_plan::op::{NodeDrain, NodeUncordon, Probe};
+use kubexm_plan::op::{DrainedFor, NodeDrain, NodeUncordon, Probe};
 use kubexm_plan::{Step, Undo};
 
 /// What the drain of a step has in addition to kubectl's own limit, in seconds.
@@ -24,23 +24,23 @@ impl Default for Drain {
 }
 
 /// Cordons `node` and evicts its pods from the control plane `on`; rolled back by making it schedulable again.
-/// `unless_kubelet`: nothing is evicted from a node whose kubelet has this version. `cordoned_by`: what the node is marked with, and then only
+/// `unless`: nothing is evicted from a node that has this. `cordoned_by`: what the node is marked with, and then only
 /// a node with this mark is made schedulable again.
-pub fn step(
-    on: &str,
-    id: &str,
-    node: &str,
-    drain: Drain,
-    unless_kubelet: Option<String>,
-    cordoned_by: Option<String>,
-) -> Step {
+pub fn step(on: &str, id: &str, node: &str, drain: Drain, unless: DrainedFor<'_>, cordoned_by: Option<String>) -> Step {
     let Drain { limit_s, force } = drain;
-    let unless = unless_kubelet.clone();
-    let act = NodeDrain { node: node.to_owned(), limit_s, force, unless_kubelet, cordoned_by: cordoned_by.clone() };
+    let unless_kubelet = unless.kubelet.map(str::to_owned);
+    let unless_packages = unless.packages.map(str::to_owned);
+    let probe = Probe::NodeDrained {
+        node: node.to_owned(),
+        unless_kubelet: unless_kubelet.clone(),
+        unless_packages: unless_packages.clone(),
+    };
+    let by = cordoned_by.clone();
+    let act = NodeDrain { node: node.to_owned(), limit_s, force, unless_kubelet, unless_packages, cordoned_by: by };
     Step::on(on, id, &format!("Cordon {node} and evict its pods"))
         .domain(node)
         .ensure(act)
-        .probe(Probe::NodeDrained { node: node.to_owned(), unless_kubelet: unless }, NAMED_WITHIN_S)
+        .probe(probe, NAMED_WITHIN_S)
         .timeout_s(limit_s.saturating_add(SPARE_S))
         .undo(Undo::Act { act: NodeUncordon { node: node.to_owned(), cordoned_by }.into() })
         .build()

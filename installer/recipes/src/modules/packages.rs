@@ -53,11 +53,24 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>, planned: &NodePackag
     steps
 }
 
+/// The step that upgrades installed packages of a node that is drained. The repository is there.
+pub fn upgrade(node: &PlannedHost<'_>, planned: &NodePackages<'_>) -> Option<Step> {
+    let part = planned.irreversible.as_ref()?;
+    Some(install(node, planned, part, "newer", Undo::Irreversible { why: why(planned) }))
+}
+
+/// The value of the annotation that says that a node has these packages.
+pub fn mark(planned: &NodePackages<'_>) -> String {
+    let all: Vec<_> = planned.packages().map(|(name, package)| format!("{name}={}", package.version)).collect();
+    Digest::of(all.join("\n").as_bytes()).to_string()
+}
+
 fn folder(planned: &NodePackages<'_>) -> String {
     packages::folder(&planned.carried.set.os, planned.carried.set.platform.arch)
 }
 
-fn repository(draft: &mut Draft<'_>, node: &PlannedHost<'_>, planned: &NodePackages<'_>) -> Step {
+/// The step that puts a node's repository there.
+pub fn repository(draft: &mut Draft<'_>, node: &PlannedHost<'_>, planned: &NodePackages<'_>) -> Step {
     let folder = folder(planned);
     let files = planned.carried.repository.iter();
     let files: Vec<_> =

@@ -58,6 +58,11 @@ impl CarriedPackages {
         self.sets.iter().find(|carried| carried.set.os == os && carried.set.platform == platform)
     }
 
+    /// The set for a host's operating system.
+    pub fn of_system(&self, facts: &Facts) -> Option<&CarriedSet> {
+        self.find(&profile(facts)?.name, Platform { arch: facts.arch? })
+    }
+
     /// List for people: `debian-12 (linux/amd64), rocky-9 (linux/amd64)`.
     pub fn describe(&self) -> String {
         let each = self.sets.iter().map(|carried| format!("{} ({})", carried.set.os, carried.set.platform));
@@ -70,6 +75,11 @@ impl CarriedSet {
     pub fn package(&self, name: &str) -> Option<&Package> {
         self.pool.candidate(name).map(|id| self.pool.package(id))
     }
+}
+
+/// A host's operating system for people: `rocky-9`, or what it says of itself.
+pub(super) fn system_name(facts: &Facts) -> String {
+    profile(facts).map_or_else(|| format!("{} {}", facts.os_id, facts.os_version), |one| one.name.clone())
 }
 
 /// The operating system of a host, by its name in the table of profiles.

@@ -10,7 +10,7 @@ use kubexm_spec::cluster::{Cluster, OsPackages};
 use kubexm_spec::lock::PackageRoot;
 use kubexm_spec::{Family, PackageRole, Platform};
 
-use super::carried::{CarriedSet, family, profile};
+use super::carried::{CarriedSet, family, system_name};
 use crate::context::PlanContext;
 
 /// Why the missing packages of a host cannot be installed.
@@ -57,14 +57,11 @@ pub fn missing_roots<'a>(
         return Ok(None);
     }
     let roles = roles(cx.cluster, host);
-    let profile = profile(facts);
-    let platform = facts.arch.map(|arch| Platform { arch });
-    let carried = profile.zip(platform).and_then(|(profile, platform)| cx.packages.find(&profile.name, platform));
-    let Some(carried) = carried else {
+    let Some(carried) = cx.packages.of_system(facts) else {
         let missing = without_set(cx, facts, &roles);
-        let os = profile.map_or_else(|| format!("{} {}", facts.os_id, facts.os_version), |one| one.name.clone());
-        let platform = platform.map_or_else(String::new, |platform| format!(" ({platform})"));
-        return if missing.is_empty() { Ok(None) } else { Err(CannotInstall::NoSet { os: os + &platform, missing }) };
+        let platform = facts.arch.map_or_else(String::new, |arch| format!(" ({})", Platform { arch }));
+        let os = system_name(facts) + &platform;
+        return if missing.is_empty() { Ok(None) } else { Err(CannotInstall::NoSet { os, missing }) };
     };
     let wanted = carried.set.roots.iter().filter(|root| roles.contains(&root.role) && !root.packages.is_empty());
     let incomplete = interrupted(facts, carried);
@@ -158,7 +155,7 @@ fn without_set(cx: &PlanContext<'_>, facts: &Facts, roles: &BTreeSet<PackageRole
 }
 
 /// The installed packages, and those whose installation was interrupted.
-fn installed_of(list: &InstalledPackages, carried: &CarriedSet) -> Result<(Baseline, CutOff), String> {
+pub(super) fn installed_of(list: &InstalledPackages, carried: &CarriedSet) -> Result<(Baseline, CutOff), String> {
     if let Some(why) = &list.broken {
         return Err(why.clone());
     }

@@ -7,12 +7,14 @@
 mod carried;
 mod missing_roots;
 mod node;
+mod older;
 mod served;
 
 pub(crate) use carried::family;
 pub use carried::{CarriedPackages, CarriedSet, NO_PACKAGES, RepositoryFile};
 pub use missing_roots::{CannotInstall, missing_roots};
 pub use node::{Conflict, NodePackages, Part, Upgrade, of_host};
+pub use older::{OlderPackages, older};
 pub use served::{DepotUse, PUBLIC_KEY, VENDOR_KEYS, served};
 
 /// The folder of a set's repository on a host; `arch` in Go's naming, `amd64`.

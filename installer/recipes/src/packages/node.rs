@@ -188,7 +188,7 @@ fn planned(wanted: MissingRoots<'_>) -> Option<NodePackages<'_>> {
 
 /// Adds to each installed package the files of the bundle's package of the same name, so that it satisfies a dependency
 /// on a path: the facts have only the paths that a repository's index lists.
-fn add_bundle_files(installed: &mut Baseline, carried: &CarriedSet) {
+pub(super) fn add_bundle_files(installed: &mut Baseline, carried: &CarriedSet) {
     for package in &mut installed.packages {
         if let Some(same) = carried.package(&package.name) {
             package.files.extend(same.files.iter().cloned());
@@ -291,7 +291,7 @@ fn alone(
     names.collect()
 }
 
-fn as_wanted(package: &Package, upgrade: bool) -> WantedPackage {
+pub(super) fn as_wanted(package: &Package, upgrade: bool) -> WantedPackage {
     WantedPackage {
         version: package.version.to_string(),
         arch: package.arch.to_string(),

@@ -66,7 +66,7 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Pre
         let mut chain = Chain::default();
         chain.then(os::steps(draft, node)?);
         chain.then(authorities::step(draft, node));
-        serves.store(draft, node, to_install.as_ref(), &mut chain)?;
+        serves.store(draft, node, to_install.as_ref().as_slice(), &mut chain)?;
         let mut registry = chain.fork();
         serves.services(draft, node, &mut registry)?;
         let packaged = host.packages(draft, &mut chain);

@@ -25,7 +25,7 @@ impl Serves {
         &self,
         draft: &mut Draft<'_>,
         node: &PlannedHost<'_>,
-        to_install: Option<&NodePackages<'_>>,
+        packages: &[&NodePackages<'_>],
         chain: &mut Chain,
     ) -> Result<(), RecipeError> {
         let depots = trust::depots(draft.cx, node)?;
@@ -33,7 +33,7 @@ impl Serves {
             chain.then([trust::ca(draft, node)]);
             chain.wait(if node.roles.registry { &self.source } else { &self.blobs });
         }
-        chain.then([trust::fetch_from(depots, depot::store(draft, node, to_install))]);
+        chain.then([trust::fetch_from(depots, depot::store(draft, node, packages))]);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ mod record;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::op::{HostsBlock, MemberRemove, NodeDelete};
+use kubexm_plan::op::{DrainedFor, HostsBlock, MemberRemove, NodeDelete};
 use kubexm_plan::{Op, Pipeline, Plan, Step, StepId, Undo};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::{ExternalKind, LoadBalancerMode};
@@ -56,7 +56,7 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
     let mut last: Vec<StepId> = Vec::new();
     for host in leaving.iter().filter(|host| host.here.is_some() && host.node) {
         let id = format!("delete.drain-{}", host.name);
-        add(steps, drain::step(on, &id, host.name, cx.drain, None, None), &mut last);
+        add(steps, drain::step(on, &id, host.name, cx.drain, DrainedFor::default(), None), &mut last);
     }
     let (balanced, configs) = balancers::without(cx, &leaving, &last)?;
     plan.texts.extend(configs.into_iter().map(|text| (Digest::of(&text), text)));

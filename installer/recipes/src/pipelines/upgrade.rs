@@ -12,6 +12,7 @@ mod check;
 mod found;
 mod members;
 mod options;
+mod os_packages;
 mod stage;
 mod turn;
 mod workers;
@@ -35,6 +36,7 @@ use adopted::AdoptedCluster;
 use found::Found;
 use members::OwnMembers;
 pub use options::{PauseAfter, UpgradeOptions};
+use os_packages::OsPackages;
 use stage::Staged;
 use turn::Turns;
 
@@ -59,7 +61,8 @@ pub fn upgrade(
     let adopted = AdoptedCluster::of(cx, &site, running)?;
     let adopted = adopted.as_ref();
     bundle::check(cx)?;
-    let found = Found::of(cx, &site, running, adopted.is_some())?;
+    let packages = OsPackages::of(cx, &site, (adopted.is_some(), options))?;
+    let found = Found::of(cx, &site, running, (adopted.is_some(), &packages))?;
     let members = OwnMembers::of(cx, &site, running)?;
     let mut warnings = check::run(cx, &site, running, (&found, members.as_ref()), options)?;
     let snapshot = snapshot(&site, &found, members.as_ref(), options);
@@ -70,12 +73,13 @@ pub fn upgrade(
     let addons = addons.filter(|_| options.pause_after.is_none());
     warnings.extend(addons.iter().flat_map(Addons::warnings));
     warnings.extend(harbor(cx, &site));
+    warnings.extend(packages.warnings.iter().cloned());
     let mut draft = Draft::new(cx, Pipeline::Upgrade, &site.nodes);
-    let Staged { all: mut done, hosts } = stage::run(&mut draft, &site, (adopted, options), snapshot)?;
+    let Staged { all: mut done, hosts } = stage::run(&mut draft, &site, (adopted, options, &packages), snapshot)?;
     if let Some(members) = &members {
         done = members::run(&mut draft, &site, &found, members, &done)?;
     }
-    let mut turns = Turns::new(&site, &found, adopted, hosts, options);
+    let mut turns = Turns::new(&site, (&found, &packages), adopted, hosts, options);
     for node in std::iter::once(&site.first).chain(&site.others) {
         done = turns.control_plane(&mut draft, node, &done)?;
         if options.pause_after == Some(PauseAfter::FirstControlPlane) {

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use crate::common::{Site, fleet_text, text};
+use crate::common::{Site, fleet_text, node_facts, text};
 use kubexm_plan::cluster_facts::{AppliedCluster, EtcdMember, NodeFacts, applied};
 use kubexm_plan::facts::Leftover;
 use kubexm_plan::lint::{self, Order};
@@ -284,23 +284,6 @@ fn a_control_plane_can_be_added_and_brings_its_slots() {
     assert!(before(&added, "node1/join.register-node3", "node1/check.pods"));
 }
 
-fn a_node(name: &str) -> NodeFacts {
-    NodeFacts {
-        name: name.to_owned(),
-        roles: Vec::new(),
-        kubelet: "v1.34.4".to_owned(),
-        runtime: "containerd".to_owned(),
-        runtime_version: "2.2.7".to_owned(),
-        os_image: "Debian".to_owned(),
-        kernel: "6.1".to_owned(),
-        addresses: Vec::new(),
-        ready: true,
-        conditions: Vec::new(),
-        unschedulable: false,
-        cordoned_by: None,
-    }
-}
-
 #[test]
 fn the_hosts_to_add_are_those_that_are_not_in_the_cluster() {
     let mut site = Site::of(sample::fleet(1, 2));
@@ -323,7 +306,7 @@ fn the_hosts_to_add_are_those_that_are_not_in_the_cluster() {
             bundle,
             program: "kubexm-install 0".to_owned(),
         };
-        let node = |name: &str, unschedulable| NodeFacts { unschedulable, ..a_node(name) };
+        let node = |name: &str, unschedulable| NodeFacts { unschedulable, ..node_facts(name) };
         let nodes = vec![node("node1", false), node("node3", false)];
         ClusterFacts { applied: Some(applied), nodes, ..ClusterFacts::default() }
     };

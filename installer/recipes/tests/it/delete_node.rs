@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::cluster_facts::{AppliedCluster, ETCD, EtcdMember, Gap, NodeFacts};
+use crate::common::{member, node_facts};
+use kubexm_plan::cluster_facts::{AppliedCluster, ETCD, Gap};
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
 use kubexm_plan::op::{Content, File, HostsBlock, KubeadmJoin, StateDir, Unit};
@@ -35,7 +36,8 @@ impl Site {
             facts.joined = true;
         }
         let ledgers = cluster.hosts.iter().map(|host| (host.name.clone(), ledger(&cluster, &host.name))).collect();
-        let nodes = cluster.hosts.iter().filter(|host| host.name != "store").map(|host| node(&host.name)).collect();
+        let nodes =
+            cluster.hosts.iter().filter(|host| host.name != "store").map(|host| node_facts(&host.name)).collect();
         let etcd = cluster.role_groups.control_plane.iter().map(|name| member(name)).collect();
         let running = ClusterFacts { id: Some(ID), nodes, etcd, ..ClusterFacts::default() };
         Self { cluster, facts, ledgers, running, missing: Vec::new() }
@@ -77,34 +79,6 @@ impl Site {
 }
 
 const ID: ClusterId = ClusterId::from_random([7; 16]);
-
-fn node(name: &str) -> NodeFacts {
-    NodeFacts {
-        name: name.to_owned(),
-        roles: Vec::new(),
-        kubelet: "v1.34.4".to_owned(),
-        runtime: "containerd".to_owned(),
-        runtime_version: "2".to_owned(),
-        os_image: "Debian".to_owned(),
-        kernel: "6.1".to_owned(),
-        addresses: Vec::new(),
-        ready: true,
-        conditions: Vec::new(),
-        unschedulable: false,
-        cordoned_by: None,
-    }
-}
-
-fn member(name: &str) -> EtcdMember {
-    EtcdMember {
-        id: "1".to_owned(),
-        name: name.to_owned(),
-        peer_urls: vec![format!("https://{name}:2380")],
-        version: Some("3.6.5".to_owned()),
-        healthy: true,
-        learner: false,
-    }
-}
 
 /// What a create leaves, in short.
 fn ledger(cluster: &Cluster, host: &str) -> Vec<Record> {

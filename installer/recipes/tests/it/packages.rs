@@ -1,7 +1,7 @@
 //! Which packages come to a host, in which steps, and what of them can be rolled back.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
-use crate::common::Site;
+use crate::common::{Site, install};
 use kubexm_manifests::requirements::PackageNeed;
 use kubexm_manifests::{Catalogue, require};
 use kubexm_packages::model::{Comparison, Constraint, Deferred, Package, Relations, Requirement};
@@ -59,13 +59,7 @@ fn without(site: &mut Site, program: &str) {
 }
 
 fn has(site: &mut Site, list: &str) {
-    let installed = site.facts().packages.as_mut().unwrap();
-    for entry in list.split(' ') {
-        let (name, version) = entry.split_once('=').unwrap();
-        installed.list.push_str(&format!(
-            "Package: {name}\nStatus: install ok installed\nVersion: {version}\nArchitecture: amd64\n\n"
-        ));
-    }
+    install(site.facts(), list);
 }
 
 fn checked(site: &Site) -> Plan {

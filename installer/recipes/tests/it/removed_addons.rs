@@ -2,26 +2,13 @@
 //! of a host.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
-use crate::common::Site;
+use crate::common::{Site, addon};
 use kubexm_plan::cluster_facts::{AppliedCluster, applied};
 use kubexm_plan::op::Op;
 use kubexm_plan::{ClusterFacts, Pipeline, Plan, Step, Undo, lint};
 use kubexm_recipes::{Recipe, addons_apply, sample};
-use kubexm_spec::cluster::{Addon, AddonKind, AddonSecret, AddonSource, Cluster, RegistryKind, SecretSource};
-use serde_json::{Map, Value};
-
-fn addon(name: &str, kind: AddonKind) -> Addon {
-    Addon {
-        name: name.to_owned(),
-        kind,
-        source: AddonSource::Path { path: format!("addons/{name}").into() },
-        namespace: "apps".to_owned(),
-        values: Map::new(),
-        values_file: None,
-        after: Vec::new(),
-        secrets: Vec::new(),
-    }
-}
+use kubexm_spec::cluster::{Addon, AddonKind, AddonSecret, Cluster, RegistryKind, SecretSource};
+use serde_json::Value;
 
 fn with_secret(addon: Addon) -> Addon {
     let data = [("password".to_owned(), SecretSource::Env("PASSWORD".to_owned()))].into();

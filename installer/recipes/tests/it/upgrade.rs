@@ -2,8 +2,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 use kubexm_plan::cluster_facts::{
-    AppliedCluster, Certificate, Component, Condition, DeprecatedApi, EtcdMember, NodeFacts, SERVER_VERSION,
-    TightBudget,
+    AppliedCluster, Certificate, Component, Condition, DeprecatedApi, EtcdMember, SERVER_VERSION, TightBudget,
 };
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::lint::{self, Order};
@@ -13,12 +12,13 @@ use kubexm_recipes::{PauseAfter, RecipeError, Upgrade, UpgradeOptions, sample, u
 use kubexm_spec::cluster::{API_PORT, InternalKind, LoadBalancerMode};
 use kubexm_spec::{Cluster, ExitCode};
 
-use crate::common::Site;
+use crate::common::{Site, member, node_facts};
 
 mod addons;
 mod adopted;
 mod adopted_refused;
 mod order;
+mod os_packages;
 mod own_etcd;
 mod refused;
 
@@ -102,38 +102,10 @@ fn running(cluster: &Cluster) -> ClusterFacts {
         name: Some("demo".to_owned()),
         id: Some(sample::CLUSTER_ID),
         server_version: Some(OLD.to_owned()),
-        nodes: cluster.hosts.iter().map(|host| node(&host.name)).collect(),
+        nodes: cluster.hosts.iter().map(|host| node_facts(&host.name)).collect(),
         etcd: planes.iter().map(|name| member(name)).collect(),
         components: planes.iter().flat_map(|node| pods.map(|pod| component(node, pod))).collect(),
         ..ClusterFacts::default()
-    }
-}
-
-fn node(name: &str) -> NodeFacts {
-    NodeFacts {
-        name: name.to_owned(),
-        roles: Vec::new(),
-        kubelet: OLD.to_owned(),
-        runtime: "containerd".to_owned(),
-        runtime_version: "2.2.7".to_owned(),
-        os_image: "Debian".to_owned(),
-        kernel: "6.1".to_owned(),
-        addresses: Vec::new(),
-        ready: true,
-        conditions: Vec::new(),
-        unschedulable: false,
-        cordoned_by: None,
-    }
-}
-
-fn member(name: &str) -> EtcdMember {
-    EtcdMember {
-        id: "1".to_owned(),
-        name: name.to_owned(),
-        peer_urls: vec![format!("https://{name}:2380")],
-        version: Some("3.6.5".to_owned()),
-        healthy: true,
-        learner: false,
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Opened {
     pub(super) without_fan_out: bool,
     pub(super) new_registry_ca: bool,
     pub(super) upgrade: bool,
+    /// Hosts' installed packages are compared with the bundle's.
+    pub(super) os_packages: bool,
     /// Which installed bundle it may replace.
     pub(super) replace: ReplaceOptions,
 }
@@ -83,7 +85,8 @@ impl Session<'_> {
         let charts = CarriedCharts { renderings, values_files, manifest };
         let materials = ReadMaterials::read(&cluster, options.file.as_deref(), &bundle);
         let replace = options.replace;
-        let (set_aside, without_fan_out, new_registry_ca, upgrade) = (false, false, false, false);
+        let (set_aside, without_fan_out, new_registry_ca) = (false, false, false);
+        let (upgrade, os_packages) = (false, false);
         Ok(Opened {
             bundle,
             provenance,
@@ -97,6 +100,7 @@ impl Session<'_> {
             without_fan_out,
             new_registry_ca,
             upgrade,
+            os_packages,
             replace,
         })
     }
@@ -241,6 +245,12 @@ impl Opened {
     #[must_use]
     pub fn for_upgrade(self, upgrade: bool) -> Self {
         Self { upgrade, ..self }
+    }
+
+    /// Reads the bundle's packages also for hosts that are missing none, to which an upgrade may bring newer ones.
+    #[must_use]
+    pub fn comparing_packages(self, os_packages: bool) -> Self {
+        Self { os_packages, ..self }
     }
 
     /// The checks of preflight for what it is used for.

@@ -33,11 +33,11 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// Reads the sets from which a host is missing something. Blocking work runs on separate threads.
+    /// Reads the sets from which a host is missing something, or with which it is compared. Blocking work runs on separate threads.
     pub async fn read(opened: &Opened, facts: &BTreeMap<String, Facts>) -> Result<Self, SessionError> {
         let sets: Vec<_> = opened.packages.sets.iter().map(|carried| carried.set.clone()).collect();
         let mut read = Self { packages: CarriedPackages::unread(&sets) };
-        for place in sets_with_missing(opened, facts) {
+        for place in needed_sets(opened, facts) {
             let Some(carried) = read.packages.sets.get_mut(place) else { continue };
             let (bundle, wanted) = (opened.bundle.clone(), artifacts(&opened.bundle, carried));
             let family = carried.profile.family;
@@ -80,12 +80,15 @@ fn damaged(carried: &CarriedSet, reason: String) -> SessionError {
     SessionError::Packages { what: format!("packages of {}: ", carried.set.os), reason }
 }
 
-/// Indexes of the sets from which some host is missing something.
-fn sets_with_missing(opened: &Opened, facts: &BTreeMap<String, Facts>) -> BTreeSet<usize> {
+/// Indexes of the sets whose packages a plan looks at.
+fn needed_sets(opened: &Opened, facts: &BTreeMap<String, Facts>) -> BTreeSet<usize> {
     let cx = opened.plan_cx(facts, &opened.packages);
     let sets = facts.iter().filter_map(|(host, facts)| {
-        let wanted = packages::missing_roots(&cx, host, facts).ok().flatten()?;
-        opened.packages.sets.iter().position(|carried| std::ptr::eq(carried, wanted.carried))
+        let needed = match opened.os_packages {
+            true => opened.packages.of_system(facts)?,
+            false => packages::missing_roots(&cx, host, facts).ok().flatten()?.carried,
+        };
+        opened.packages.sets.iter().position(|carried| std::ptr::eq(carried, needed))
     });
     sets.collect()
 }

@@ -23,7 +23,7 @@ impl Perform for NodeDrain {
         }
         let Some(left) = Left::on(machine, &self.node)? else { return Ok(Progress::Done) };
         Ok(match left {
-            left if left.is_drained() || left.has_kubelet(self.unless_kubelet.as_deref()) => Progress::Done,
+            left if left.is_drained() || left.has(self.drained_for()) => Progress::Done,
             left if left.schedulable => Progress::NotBegun,
             left if self.cordoned_by.is_some() && left.cordoned_by == self.cordoned_by => Progress::HalfDone,
             _ if is_running(machine)? => Progress::HalfDone,
@@ -84,7 +84,14 @@ mod tests {
             name: "a node to drain",
             host: |h| {
                 h.with_cluster();
-                NodeDrain { node: "node1".into(), limit_s: 5, force: false, unless_kubelet: None, cordoned_by: None }
+                NodeDrain {
+                    node: "node1".into(),
+                    limit_s: 5,
+                    force: false,
+                    unless_kubelet: None,
+                    unless_packages: None,
+                    cordoned_by: None,
+                }
             },
             progress: Progress::NotBegun,
             undo: Some(|| NodeUncordon { node: "node1".into(), cordoned_by: None }.into()),

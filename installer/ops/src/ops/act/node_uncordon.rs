@@ -56,6 +56,7 @@ mod tests {
                     limit_s: 5,
                     force: false,
                     unless_kubelet: None,
+                    unless_packages: None,
                     cordoned_by: None,
                 };
                 dispatch::converge(&drain.into(), &h.machine).expect("drained");

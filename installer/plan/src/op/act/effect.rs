@@ -1,5 +1,6 @@
 //! What acts do to a cluster.
 
+use super::drained_for::DrainedFor;
 use super::upgrade_of::UpgradeOf;
 use crate::slot::SlotName;
 
@@ -39,8 +40,8 @@ pub enum Effect<'a> {
         node: &'a str,
         /// On whose behalf it is cordoned.
         cordoned_by: Option<&'a str>,
-        /// Nothing is done to a node whose kubelet has this version.
-        unless_kubelet: Option<&'a str>,
+        /// Nothing is done to a node that has this.
+        unless: DrainedFor<'a>,
     },
     /// The node is schedulable again.
     UncordonsNode {

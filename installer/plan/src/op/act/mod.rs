@@ -1,6 +1,7 @@
 //! The reviewed list of imperative actions. Each can detect whether it has happened and clean up after an interruption;
 //! on a real machine each runs as a transient systemd unit to which a resumed run attaches.
 
+mod drained_for;
 mod effect;
 mod kind;
 mod kubeadm_init;
@@ -21,6 +22,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use drained_for::DrainedFor;
 pub use effect::Effect;
 pub use kind::{ActKind, Progress, Review};
 pub use kubeadm_init::{KubeadmInit, RestoredEtcd};
@@ -30,7 +32,7 @@ pub use kubeadm_upgrade::KubeadmUpgrade;
 pub use kubeadm_upgrade_undo::KubeadmUpgradeUndo;
 pub use member_remove::MemberRemove;
 pub use node_delete::NodeDelete;
-pub use node_drain::{CORDONED_BY, NodeDrain};
+pub use node_drain::{CORDONED_BY, NodeDrain, PACKAGES};
 pub use node_lookup::NodeLookup;
 pub use node_uncordon::NodeUncordon;
 pub use script_run::ScriptRun;

@@ -6,6 +6,8 @@ use kubexm_plan::ClusterFacts;
 use kubexm_plan::cluster_facts::{COMPONENTS, ETCD, NODES, NodeFacts, SERVER_VERSION};
 use kubexm_spec::{KubernetesVersion, Version, depot};
 
+use super::options::UpgradeOptions;
+use super::os_packages::OsPackages;
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 use crate::modules::kubeadm_upgrade;
@@ -33,6 +35,8 @@ pub(super) struct FoundNode<'f> {
     pub other_kubernetes: bool,
     /// The runtime is not the bundle's.
     pub other_runtime: bool,
+    /// Installed packages are older than the bundle's, and are upgraded.
+    pub older_packages: bool,
     /// Its minor version, or that of its runtime, changes: pods must not run meanwhile.
     pub crosses_minor: bool,
 }
@@ -43,7 +47,7 @@ impl<'f> Found<'f> {
         cx: &PlanContext<'_>,
         site: &ClusterHosts<'_>,
         running: &'f ClusterFacts,
-        adopted: bool,
+        (adopted, packages): (bool, &OsPackages<'_>),
     ) -> Result<Self, RecipeError> {
         known(running)?;
         let target = version(&cx.kubernetes_version(site.first.platform)?, "the bundle's kubeadm")?;
@@ -64,6 +68,7 @@ impl<'f> Found<'f> {
             if !adopted {
                 found.compare_runtime(cx, node);
             }
+            found.older_packages = packages.of_node(node.name()).is_some();
             nodes.insert(facts.name.as_str(), found);
         }
         Ok(Self { target, oldest, nodes })
@@ -98,7 +103,7 @@ impl<'f> FoundNode<'f> {
                 .filter_map(|component| Some((images.get(component.name.as_str())?, &component.image)))
                 .any(|(wanted, found)| wanted != found);
         }
-        Ok(Self { facts, kubelet, other_kubernetes, other_runtime: false, crosses_minor })
+        Ok(Self { facts, kubelet, other_kubernetes, other_runtime: false, older_packages: false, crosses_minor })
     }
 
     fn compare_runtime(&mut self, cx: &PlanContext<'_>, node: &PlannedHost<'_>) {
@@ -119,7 +124,12 @@ impl<'f> FoundNode<'f> {
 
     /// Whether something of it has to be upgraded.
     pub(super) const fn differs(&self) -> bool {
-        self.other_kubernetes || self.other_runtime
+        self.other_kubernetes || self.other_runtime || self.older_packages
+    }
+
+    /// Whether no pods may run on it in its turn.
+    pub(super) const fn drains(&self, options: &UpgradeOptions) -> bool {
+        self.differs() && (self.crosses_minor || self.older_packages || options.always_drain)
     }
 }
 

@@ -15,6 +15,8 @@ pub struct UpgradeOptions {
     pub always_drain: bool,
     /// Leave add-ons and what makes volumes as they are.
     pub keep_addons: bool,
+    /// Upgrade what nodes have installed in an older version than the bundle's packages.
+    pub os_packages: bool,
     /// Seconds of Unix time: which certificates have ended.
     pub now: i64,
 }
@@ -32,6 +34,14 @@ pub enum PauseAfter {
 
 impl Default for UpgradeOptions {
     fn default() -> Self {
-        Self { batch: 1, pause_after: None, drain: Drain::default(), always_drain: false, keep_addons: false, now: 0 }
+        Self {
+            batch: 1,
+            pause_after: None,
+            drain: Drain::default(),
+            always_drain: false,
+            keep_addons: false,
+            os_packages: false,
+            now: 0,
+        }
     }
 }

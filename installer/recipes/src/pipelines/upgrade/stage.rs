@@ -8,6 +8,7 @@ use kubexm_plan::{Step, StepId, Undo};
 
 use super::adopted::AdoptedCluster;
 use super::options::UpgradeOptions;
+use super::os_packages::OsPackages;
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
@@ -27,7 +28,7 @@ pub(super) struct Staged<'a> {
 pub(super) fn run<'a>(
     draft: &mut Draft<'a>,
     site: &ClusterHosts<'a>,
-    (adopted, options): (Option<&AdoptedCluster<'_>>, &UpgradeOptions),
+    (adopted, options, os_packages): (Option<&AdoptedCluster<'_>>, &UpgradeOptions, &OsPackages<'_>),
     wanted: Option<EtcdSnapshot>,
 ) -> Result<Staged<'a>, RecipeError> {
     let mut hosts = BTreeMap::new();
@@ -36,7 +37,7 @@ pub(super) fn run<'a>(
     for node in site.in_order() {
         let chain = match adopted {
             Some(adopted) => adopted.stage(draft, &site.first, node)?,
-            None => host(draft, node, options, &mut serves)?,
+            None => host(draft, node, (options, os_packages), &mut serves)?,
         };
         let staged = draft.add(chain);
         if node.optional() {
@@ -66,15 +67,20 @@ fn snapshot_of(first: &PlannedHost<'_>, snapshot: EtcdSnapshot) -> Step {
 fn host<'a>(
     draft: &mut Draft<'a>,
     node: &PlannedHost<'a>,
-    options: &UpgradeOptions,
+    (options, os_packages): (&UpgradeOptions, &OsPackages<'_>),
     serves: &mut Serves,
 ) -> Result<Chain, RecipeError> {
     let to_install = packages::of_node(draft.cx, node)?;
+    let older = os_packages.of_node(node.name());
     let mut chain = Chain::default();
-    serves.store(draft, node, to_install.as_ref(), &mut chain)?;
+    let all: Vec<_> = to_install.as_ref().into_iter().chain(older).collect();
+    serves.store(draft, node, &all, &mut chain)?;
     serves.services(draft, node, &mut chain)?;
-    if let Some(to_install) = &to_install {
-        chain.then(packages::steps(draft, node, to_install));
+    match (&to_install, older) {
+        (Some(to_install), _) => chain.then(packages::steps(draft, node, to_install)),
+        // They come in the node's turn.
+        (None, Some(older)) => chain.then([packages::repository(draft, node, older)]),
+        (None, None) => {}
     }
     if node.in_cluster() {
         if !options.keep_addons {

@@ -3,20 +3,26 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::op::{NodeUncordon, Probe};
+use kubexm_plan::op::{DrainedFor, NodeUncordon, Probe};
 use kubexm_plan::{Step, StepId, Undo};
 
 use super::adopted::{self, AdoptedCluster};
 use super::found::{Found, FoundNode};
 use super::options::UpgradeOptions;
+use super::os_packages::{self, OsPackages};
 use crate::balancer::{self, kube_vip};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::kubeadm_upgrade::{self, Configuration};
-use crate::modules::{audit, control_plane, drain, etcd, etcd_client, kubeconfig, kubernetes};
+use crate::modules::{audit, control_plane, drain, etcd, etcd_client, kubeconfig, kubernetes, packages};
 use crate::phases::ClusterHosts;
 use crate::runtime;
+
+/// After what a node is asked whether it is whole: its new version.
+const UPGRADED: &str = "upgrade";
+/// Its new packages.
+const PACKAGED: &str = "packages";
 
 /// The turn of a worker.
 #[derive(Debug)]
@@ -32,6 +38,7 @@ pub(super) struct Turns<'f, 'a> {
     first: PlannedHost<'a>,
     nodes: Vec<PlannedHost<'a>>,
     found: &'f Found<'f>,
+    packages: &'f OsPackages<'a>,
     /// The cluster, if it was adopted.
     pub adopted: Option<&'f AdoptedCluster<'f>>,
     pub options: &'f UpgradeOptions,
@@ -46,7 +53,7 @@ pub(super) struct Turns<'f, 'a> {
 impl<'f, 'a> Turns<'f, 'a> {
     pub(super) fn new(
         site: &ClusterHosts<'a>,
-        found: &'f Found<'f>,
+        (found, packages): (&'f Found<'f>, &'f OsPackages<'a>),
         adopted: Option<&'f AdoptedCluster<'f>>,
         staged: BTreeMap<&'a str, Vec<StepId>>,
         options: &'f UpgradeOptions,
@@ -55,6 +62,7 @@ impl<'f, 'a> Turns<'f, 'a> {
             first: site.first,
             nodes: site.nodes.clone(),
             found,
+            packages,
             adopted,
             options,
             staged,
@@ -165,11 +173,13 @@ impl<'f, 'a> Turns<'f, 'a> {
         let name = node.name();
         let on = self.first.name();
         let version = self.found.target.to_string();
-        let drains = found.crosses_minor || self.options.always_drain;
+        let drains = found.drains(self.options);
+        let mark = self.packages.mark(name);
         if drains {
             let id = format!("upgrade.drain-{name}");
             let by = Some(cordoned_by(draft.cx));
-            chain.then([drain::step(on, &id, name, self.options.drain, Some(version.clone()), by)]);
+            let unless = DrainedFor { kubelet: Some(&version), packages: mark.as_deref() };
+            chain.then([drain::step(on, &id, name, self.options.drain, unless, by)]);
         }
         let kubelet = match self.adopted {
             Some(adopted) => adopted.kubelet(draft.cx, node)?,
@@ -177,13 +187,22 @@ impl<'f, 'a> Turns<'f, 'a> {
         };
         let stamp = adopted::stamp(draft.cx, node, self.adopted.is_some());
         self.last.insert(&node.host.name, stamp.id.clone());
-        chain.then([kubelet, ready(on, name, version)]);
+        chain.then([kubelet, ready(on, name, UPGRADED, &version)]);
         if node.roles.control_plane {
-            chain.then(healthy(draft.cx, node)?);
+            chain.then(healthy(draft.cx, node, UPGRADED)?);
             if self.adopted.is_none() {
                 // kubeadm has given it another certificate, and the bundle perhaps another version.
                 chain.then(kube_vip::steps(draft, node)?);
             }
+        }
+        if let (Some(older), Some(mark)) = (self.packages.of_node(name), mark) {
+            chain.then(packages::upgrade(node, older));
+            // Their scripts restart services, and a kubelet may run with other libraries.
+            chain.then([ready(on, name, PACKAGED, &version)]);
+            if node.roles.control_plane {
+                chain.then(healthy(draft.cx, node, PACKAGED)?);
+            }
+            chain.then([os_packages::marked(on, name, mark)]);
         }
         chain.then([stamp]);
         // One that somebody else has cordoned stays so.
@@ -212,7 +231,7 @@ fn cordoned_by(cx: &PlanContext<'_>) -> String {
 
 /// Before the next control plane is stopped, this one is whole again: its static pods, and etcd with all of its members. Asked
 /// on the node itself, of its own etcd.
-fn healthy(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<[Step; 2], RecipeError> {
+fn healthy(cx: &PlanContext<'_>, node: &PlannedHost<'_>, after: &str) -> Result<[Step; 2], RecipeError> {
     let name = node.name();
     let images = kubeadm_upgrade::images(cx, node)?;
     let images = images.into_iter().map(|(pod, image)| (pod.to_owned(), image.to_owned())).collect();
@@ -223,12 +242,16 @@ fn healthy(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<[Step; 2], Re
         (true, etcd_client::healthy(etcd::urls(&own), false))
     };
     Ok([
-        Step::on(name, "upgrade.static-pods", "Wait until the static pods are Ready with the images of the bundle")
-            .probe(Probe::StaticPodsReady { node: name.to_owned(), images, external_etcd }, 300)
-            .timeout_s(320)
-            .undo(Undo::Nothing)
-            .build(),
-        Step::on(name, "upgrade.etcd", "Wait until every member of etcd is healthy")
+        Step::on(
+            name,
+            &format!("{after}.static-pods"),
+            "Wait until the static pods are Ready with the images of the bundle",
+        )
+        .probe(Probe::StaticPodsReady { node: name.to_owned(), images, external_etcd }, 300)
+        .timeout_s(320)
+        .undo(Undo::Nothing)
+        .build(),
+        Step::on(name, &format!("{after}.etcd"), "Wait until every member of etcd is healthy")
             .probe(of_etcd, 120)
             .timeout_s(140)
             .undo(Undo::Nothing)
@@ -236,10 +259,10 @@ fn healthy(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<[Step; 2], Re
     ])
 }
 
-fn ready(on: &str, node: &str, version: String) -> Step {
-    Step::on(on, &format!("upgrade.ready-{node}"), &format!("Wait until node {node} is Ready with kubelet {version}"))
+fn ready(on: &str, node: &str, after: &str, version: &str) -> Step {
+    Step::on(on, &format!("{after}.ready-{node}"), &format!("Wait until node {node} is Ready with kubelet {version}"))
         .domain(node)
-        .probe(Probe::NodeReady { node: node.to_owned(), kubelet: Some(version) }, 300)
+        .probe(Probe::NodeReady { node: node.to_owned(), kubelet: Some(version.to_owned()) }, 300)
         .timeout_s(320)
         .undo(Undo::Nothing)
         .build()

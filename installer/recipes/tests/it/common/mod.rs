@@ -5,13 +5,16 @@
 use std::collections::BTreeMap;
 
 use kubexm_manifests::{Catalogue, require};
+use kubexm_plan::cluster_facts::{EtcdMember, NodeFacts};
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{Content, Op};
 use kubexm_plan::{Facts, Plan, StepId};
 use kubexm_recipes::charts::CarriedCharts;
 use kubexm_recipes::packages::CarriedPackages;
 use kubexm_recipes::{Materials, PlanContext, RecipeError, Sealing, sample};
+use kubexm_spec::cluster::{Addon, AddonKind, AddonSource};
 use kubexm_spec::{Cluster, Digest, Manifest};
+use serde_json::Map;
 
 pub struct Site {
     pub cluster: Cluster,
@@ -96,6 +99,60 @@ impl Site {
 
     pub fn create(&self) -> Result<Plan, RecipeError> {
         kubexm_recipes::create(&self.cx())
+    }
+}
+
+/// A node of v1.34.4 that is well.
+pub fn node_facts(name: &str) -> NodeFacts {
+    NodeFacts {
+        name: name.to_owned(),
+        roles: Vec::new(),
+        kubelet: "v1.34.4".to_owned(),
+        runtime: "containerd".to_owned(),
+        runtime_version: "2.2.7".to_owned(),
+        os_image: "Debian".to_owned(),
+        kernel: "6.1".to_owned(),
+        addresses: Vec::new(),
+        ready: true,
+        conditions: Vec::new(),
+        unschedulable: false,
+        cordoned_by: None,
+    }
+}
+
+/// A member of etcd that is well.
+pub fn member(name: &str) -> EtcdMember {
+    EtcdMember {
+        id: "1".to_owned(),
+        name: name.to_owned(),
+        peer_urls: vec![format!("https://{name}:2380")],
+        version: Some("3.6.5".to_owned()),
+        healthy: true,
+        learner: false,
+    }
+}
+
+pub fn addon(name: &str, kind: AddonKind) -> Addon {
+    Addon {
+        name: name.to_owned(),
+        kind,
+        source: AddonSource::Path { path: format!("addons/{name}").into() },
+        namespace: "apps".to_owned(),
+        values: Map::new(),
+        values_file: None,
+        after: Vec::new(),
+        secrets: Vec::new(),
+    }
+}
+
+/// Adds `name=version` words to what a host of Debian says it has installed.
+pub fn install(facts: &mut Facts, list: &str) {
+    let installed = facts.packages.as_mut().unwrap();
+    for entry in list.split(' ') {
+        let (name, version) = entry.split_once('=').unwrap();
+        installed.list.push_str(&format!(
+            "Package: {name}\nStatus: install ok installed\nVersion: {version}\nArchitecture: amd64\n\n"
+        ));
     }
 }
 

@@ -5,24 +5,11 @@ use kubexm_plan::op::{Op, Probe};
 use kubexm_plan::{ClusterFacts, Plan, Step, Undo};
 use kubexm_recipes::{PauseAfter, RecipeError, sample};
 use kubexm_spec::Cluster;
-use kubexm_spec::cluster::{Addon, AddonKind, AddonSource, Nfs, OpenEbs};
-use serde_json::{Map, Value};
+use kubexm_spec::cluster::{Addon, AddonKind, Nfs, OpenEbs};
+use serde_json::Value;
 
 use super::{Case, PATCH, before};
-use crate::common::{self, Site};
-
-fn addon(name: &str, kind: AddonKind) -> Addon {
-    Addon {
-        name: name.to_owned(),
-        kind,
-        source: AddonSource::Path { path: format!("addons/{name}").into() },
-        namespace: "apps".to_owned(),
-        values: Map::new(),
-        values_file: None,
-        after: Vec::new(),
-        secrets: Vec::new(),
-    }
-}
+use crate::common::{self, Site, addon};
 
 fn cluster(addons: Vec<Addon>) -> Cluster {
     Cluster { addons, ..sample::fleet(2, 1) }

@@ -38,7 +38,7 @@ fn a_bundle_of_another_cluster_and_hosts_that_only_one_of_both_has_are_refused()
 
     let mut case = Case::of(1, 2, PATCH);
     case.running.nodes.pop();
-    case.running.nodes.push(node("stray"));
+    case.running.nodes.push(node_facts("stray"));
     let refused = case.refused();
     assert!(refused.contains("node3 is in cluster.yaml and not in the cluster"), "{refused}");
     assert!(refused.contains("stray is a node of the cluster and not in cluster.yaml"), "{refused}");

@@ -112,7 +112,8 @@ impl Site {
         let cluster = ClusterFile::of_test(cluster, Digest::of("cluster.yaml"));
         let materials = ReadMaterials::read(&cluster, None, &bundle);
         let replace = ReplaceOptions::default();
-        let (set_aside, without_fan_out, new_registry_ca, upgrade) = (false, false, false, false);
+        let (set_aside, without_fan_out, new_registry_ca) = (false, false, false);
+        let (upgrade, os_packages) = (false, false);
         let opened = Opened {
             bundle,
             provenance,
@@ -126,6 +127,7 @@ impl Site {
             without_fan_out,
             new_registry_ca,
             upgrade,
+            os_packages,
             replace,
         };
         Self { folder, opened, facts }

@@ -33,7 +33,7 @@ impl Case<'_> {
 
     /// Whether this node is drained.
     pub(super) const fn drains(&self, node: &FoundNode<'_>) -> bool {
-        node.differs() && (node.crosses_minor || self.options.always_drain)
+        node.drains(self.options)
     }
 
     /// Whether a member of etcd may be stopped: with a control plane, or by itself.

@@ -1,0 +1,118 @@
+//! What a node has installed in an older version than the bundle has it, and which of that can be upgraded. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubexm_packages::family::compare;
+use kubexm_packages::model::{Comparison, Package};
+use kubexm_packages::solve::{PackageState, Root, node_plan};
+use kubexm_plan::Facts;
+use kubexm_spec::PackageRole;
+use kubexm_spec::cluster::OsPackages;
+
+use super::carried::{CarriedSet, system_name};
+use super::missing_roots::installed_of;
+use super::node::{NodePackages, Part, Upgrade, add_bundle_files, as_wanted};
+use crate::context::PlanContext;
+
+/// So many reasons why something stays are told of a node: it may say anything of itself.
+const TOLD: usize = 20;
+
+/// Installed packages of which the bundle has a newer version.
+#[derive(Debug, Default)]
+pub struct OlderPackages<'a> {
+    /// The upgrades, with what is new for them; none if there is nothing to do.
+    pub planned: Option<NodePackages<'a>>,
+    /// What stays as it is, and why; one sentence each.
+    pub kept: Vec<String>,
+}
+
+/// Those of a host.
+///
+/// # Errors
+/// The bundle has no packages for it, or its list cannot be read.
+pub fn older<'a>(cx: &PlanContext<'a>, facts: &Facts) -> Result<OlderPackages<'a>, String> {
+    if cx.cluster.system.os_packages == OsPackages::None {
+        return Err("cluster.yaml says `osPackages: none`".to_owned());
+    }
+    let Some(carried) = cx.packages.of_system(facts) else {
+        let os = system_name(facts);
+        return Err(match cx.packages.sets.is_empty() {
+            true => format!("the bundle has no packages; name {os} in bundle.os of cluster.yaml, and build it again"),
+            false => format!("the bundle has packages for {} and none for {os}", cx.packages.describe()),
+        });
+    };
+    let list = facts.packages.as_ref().ok_or("neither dpkg nor rpm is present")?;
+    let (mut installed, _) = installed_of(list, carried)?;
+    let mut found = OlderPackages::default();
+    let apart = of_balancers(carried);
+    let mut roots = Vec::new();
+    for (package, newer) in outdated(carried, &installed.packages) {
+        let (name, to) = (&package.name, &newer.version);
+        if installed.held.contains(name) {
+            found.kept.push(format!("{name} {} is held; the bundle has {to}", package.version));
+        } else if apart.contains(&**name) {
+            found.kept.push(format!("{name} {} is a load balancer's, and is not upgraded here", package.version));
+        } else {
+            roots.push(Root { name: name.clone(), version: Some((Comparison::Equal, to.clone())) });
+        }
+    }
+    add_bundle_files(&mut installed, carried);
+    let plan = node_plan(&carried.pool, &roots, &installed, &BTreeMap::new());
+    found.kept.extend(plan.roots.iter().filter_map(|(root, state)| match state {
+        PackageState::Conflict(why) => Some(format!("{} stays as it is: {why}", root.name)),
+        _ => None,
+    }));
+    told(&mut found.kept);
+    let (mut upgrades, mut part) = (Vec::new(), Part::default());
+    for chosen in plan.install.iter().chain(&plan.upgrade) {
+        let package = carried.pool.package(chosen.package);
+        part.packages.insert(package.name.to_string(), as_wanted(package, chosen.replaces.is_some()));
+        upgrades.extend(chosen.replaces.as_deref().map(|from| Upgrade {
+            name: package.name.to_string(),
+            from: from.to_owned(),
+            to: package.version.to_string(),
+        }));
+    }
+    upgrades.sort_by(|one, other| one.name.cmp(&other.name));
+    found.planned = (!part.packages.is_empty()).then(|| NodePackages {
+        carried,
+        to_install: Vec::new(),
+        conflicts: Vec::new(),
+        upgrades,
+        irreversible: Some(part),
+        restorable: None,
+        restored_differently: Vec::new(),
+        cut_off: Vec::new(),
+        held: Vec::new(),
+    });
+    Ok(found)
+}
+
+/// Packages of which the bundle has a newer version than the newest that is installed, each with the bundle's; by name.
+fn outdated<'p>(carried: &'p CarriedSet, installed: &'p [Package]) -> Vec<(&'p Package, &'p Package)> {
+    let compare = |one: &Package, other: &Package| compare(carried.profile.family, &one.version, &other.version);
+    let mut newest: BTreeMap<&str, (&Package, &Package)> = BTreeMap::new();
+    for package in installed {
+        let Some(same) = carried.package(&package.name).filter(|same| same.arch == package.arch) else { continue };
+        let known = newest.entry(&package.name).or_insert((package, same));
+        if compare(known.0, package).is_lt() {
+            known.0 = package;
+        }
+    }
+    newest.into_values().filter(|(installed, same)| compare(same, installed).is_gt()).collect()
+}
+
+/// Packages of load balancers: two of them must not restart at the same time.
+fn of_balancers(carried: &CarriedSet) -> BTreeSet<&str> {
+    let role = |role| matches!(role, PackageRole::Keepalived | PackageRole::Haproxy | PackageRole::Nginx);
+    let roots = carried.set.roots.iter().filter(|root| role(root.role));
+    roots.flat_map(|root| &root.packages).map(String::as_str).collect()
+}
+
+fn told(kept: &mut Vec<String>) {
+    let more = kept.len().saturating_sub(TOLD);
+    kept.truncate(TOLD);
+    if more > 0 {
+        kept.push(format!("{more} more packages stay as they are"));
+    }
+}

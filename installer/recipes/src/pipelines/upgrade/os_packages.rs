@@ -1,0 +1,86 @@
+//! `--os-packages`: what a node has installed in an older version than the bundle has it is upgraded in the node's turn.
+//!
+//! It comes last in the turn, while no pods run there: the older packages are not in the bundle, so nothing before it could be rolled
+//! back any more. Pods that come back end the way back of a node in any case.
+
+use std::collections::BTreeMap;
+
+use kubexm_plan::op::{NodeAnnotation, PACKAGES};
+use kubexm_plan::{Step, Undo};
+
+use super::options::UpgradeOptions;
+use crate::context::PlanContext;
+use crate::error::RecipeError;
+use crate::modules::packages;
+use crate::packages::{NodePackages, OlderPackages, older};
+use crate::phases::ClusterHosts;
+
+/// The upgrades of all nodes.
+#[derive(Debug, Default)]
+pub(super) struct OsPackages<'a> {
+    by_node: BTreeMap<&'a str, NodePackages<'a>>,
+    /// One sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl<'a> OsPackages<'a> {
+    /// None without the option.
+    ///
+    /// # Errors
+    /// The cluster was adopted, or a node's packages cannot be compared with the bundle's.
+    pub(super) fn of(
+        cx: &PlanContext<'a>,
+        site: &ClusterHosts<'a>,
+        (adopted, options): (bool, &UpgradeOptions),
+    ) -> Result<Self, RecipeError> {
+        let mut all = Self::default();
+        if !options.os_packages {
+            return Ok(all);
+        }
+        if adopted {
+            let problems = vec!["its nodes' packages are not kubexm's: upgrade without --os-packages".to_owned()];
+            let cluster = cx.cluster.name.clone();
+            let by_hand = "packages are upgraded by hand, node by node, once a node is drained";
+            return Err(RecipeError::ByHand { cluster, what: "upgrade packages", problems, by_hand });
+        }
+        let mut apart = Vec::new();
+        for node in &site.nodes {
+            if !node.in_cluster() {
+                apart.push(node.name());
+                continue;
+            }
+            let found = older(cx, node.facts)
+                .map_err(|why| RecipeError::OlderPackages { host: node.name().to_owned(), why })?;
+            let OlderPackages { planned, kept } = found;
+            all.warnings.extend(kept.into_iter().map(|why| format!("{}: {why}", node.name())));
+            if let Some(planned) = planned {
+                all.by_node.insert(&node.host.name, planned);
+            }
+        }
+        if !apart.is_empty() {
+            let hosts = apart.join(", ");
+            all.warnings.push(format!("{hosts}: no node, and so never drained: installed packages stay as they are"));
+        }
+        Ok(all)
+    }
+
+    /// Of a node; none if it has nothing in an older version.
+    pub(super) fn of_node(&self, node: &str) -> Option<&NodePackages<'a>> {
+        self.by_node.get(node)
+    }
+
+    /// What its node says once it has them.
+    pub(super) fn mark(&self, node: &str) -> Option<String> {
+        self.of_node(node).map(packages::mark)
+    }
+}
+
+/// Says on the node object that the node has these packages. A plan that is run again does not drain it for them once more.
+pub(super) fn marked(on: &str, node: &str, mark: String) -> Step {
+    Step::on(on, &format!("upgrade.packages-{node}"), &format!("Note on node {node} that it has the bundle's packages"))
+        .domain(node)
+        .ensure(NodeAnnotation { node: node.to_owned(), key: PACKAGES.to_owned(), value: mark })
+        .retries(3)
+        .undo(Undo::RestoreBefore)
+        .build()
+}

@@ -1,0 +1,114 @@
+//! Packages that nodes have in an older version than the bundle come in the node's turn, last, while no pods run there.
+
+use kubexm_plan::op::{NodeDrain, PACKAGES, Packages};
+use kubexm_spec::PackageRole;
+use kubexm_spec::cluster::OsPackages;
+
+use super::*;
+use crate::common::install;
+
+/// A cluster of Debian whose Kubernetes is the bundle's, with a package that is older than the bundle's on these nodes.
+fn older_packages(target: &str, older: &[&str]) -> Case {
+    let mut cluster = sample::fleet(1, 2);
+    cluster.bundle.os = vec!["debian-12".to_owned()];
+    let mut case = Case::with(cluster, target);
+    for name in older {
+        install(case.site.facts.get_mut(*name).expect("a host"), "socat=0.9-1");
+    }
+    case.options.os_packages = true;
+    case
+}
+
+fn upgraded<'p>(plan: &'p Plan, host: &str) -> Option<&'p Packages> {
+    let step = plan.steps.iter().find(|step| step.id.0 == format!("{host}/packages.newer"))?;
+    step.ops.iter().find_map(|op| if let Op::Packages(packages) = op { Some(packages) } else { None })
+}
+
+#[test]
+fn an_older_package_is_upgraded_in_a_drained_node_after_all_that_can_be_rolled_back() {
+    let plan = older_packages(PATCH, &["node1", "node2"]).steps();
+    assert_eq!(upgraded(&plan, "node2").expect("an upgrade").upgrades().collect::<Vec<_>>(), ["socat"]);
+    for (one, other) in [
+        ("node2/packages.repository", "node1/upgrade.apply"),
+        ("node1/upgrade.drain-node1", "node1/upgrade.kubelet"),
+        ("node1/upgrade.etcd", "node1/packages.newer"),
+        ("node1/packages.newer", "node1/packages.static-pods"),
+        ("node1/packages.etcd", "node1/upgrade.uncordon-node1"),
+        ("node1/upgrade.drain-node2", "node2/upgrade.kubelet"),
+        ("node1/upgrade.ready-node2", "node2/packages.newer"),
+        ("node2/packages.newer", "node1/packages.ready-node2"),
+        ("node1/packages.ready-node2", "node1/upgrade.packages-node2"),
+        ("node1/upgrade.packages-node2", "node1/upgrade.uncordon-node2"),
+    ] {
+        assert!(before(&plan, one, other), "{one} is not before {other}");
+    }
+    let undo = &plan.steps.iter().find(|step| step.id.0 == "node2/packages.newer").expect("a step").undo;
+    let Undo::Irreversible { why } = undo else { panic!("{undo}") };
+    assert!(why.starts_with("socat 0.9-1 is upgraded to 1.0-1"), "{why}");
+    // The third has the bundle's already: a patch of Kubernetes alone drains nothing.
+    assert!(upgraded(&plan, "node3").is_none() && !has(&plan, "node1/upgrade.drain-node3"));
+}
+
+#[test]
+fn without_the_option_nothing_is_upgraded_and_with_it_packages_alone_are_a_turn() {
+    let mut case = older_packages(OLD, &["node2"]);
+    let plan = case.steps();
+    assert!(upgraded(&plan, "node2").is_some());
+    assert!(has(&plan, "node1/upgrade.drain-node2") && !has(&plan, "node1/upgrade.drain-node3"));
+    assert!(!has(&plan, "node1/upgrade.apply") && !has(&plan, "node1/upgrade.snapshot"));
+    case.options.os_packages = false;
+    let plan = case.steps();
+    assert!(upgraded(&plan, "node2").is_none() && !has(&plan, "node1/upgrade.drain-node2"));
+}
+
+/// Its kubelet has the version from the beginning: that alone does not say that the node was drained for its packages.
+#[test]
+fn a_node_is_drained_until_it_says_that_it_has_the_packages() {
+    let plan = older_packages(OLD, &["node2"]).steps();
+    let of = |id: &str| &plan.steps.iter().find(|step| step.id.0 == id).expect("a step").ops;
+    let drain = of("node1/upgrade.drain-node2").iter().find_map(|op| match op {
+        Op::Act(Act::NodeDrain(drain)) => Some(drain),
+        _ => None,
+    });
+    let drain: &NodeDrain = drain.expect("a drain");
+    let mark = of("node1/upgrade.packages-node2").iter().find_map(|op| match op {
+        Op::NodeAnnotation(mark) if mark.key == PACKAGES => Some(mark.value.as_str()),
+        _ => None,
+    });
+    assert_eq!(drain.unless_packages.as_deref(), Some(mark.expect("a mark")));
+    let unless = drain.drained_for();
+    assert!(!unless.is_there(OLD, None) && !unless.is_there(OLD, Some("other")) && !unless.is_there(MINOR, mark));
+    assert!(unless.is_there(OLD, mark));
+}
+
+#[test]
+fn what_is_held_or_a_load_balancers_stays_and_is_told() {
+    let mut case = older_packages(OLD, &[]);
+    let installed = case.site.facts.get_mut("node2").expect("a host").packages.as_mut().expect("a list");
+    installed.list.push_str("Package: socat\nStatus: hold ok installed\nVersion: 0.9-1\nArchitecture: amd64\n\n");
+    assert!(upgraded(&case.steps(), "node2").is_none());
+    assert!(case.warnings().contains("node2: socat 0.9-1 is held; the bundle has 1.0-1"), "{}", case.warnings());
+    let mut balancer = older_packages(OLD, &["node2"]);
+    let roots = &mut balancer.site.packages.sets[0].set.roots;
+    roots.iter_mut().filter(|root| root.name == "socat").for_each(|root| root.role = PackageRole::Haproxy);
+    assert!(upgraded(&balancer.steps(), "node2").is_none());
+    assert!(balancer.warnings().contains("socat 0.9-1 is a load balancer's"), "{}", balancer.warnings());
+}
+
+#[test]
+fn a_node_without_packages_in_the_bundle_is_refused_by_name() {
+    let refused = |case: &Case| case.plan().map(|_| ()).expect_err("it is refused").to_string();
+    let mut other = older_packages(PATCH, &["node1"]);
+    other.site.facts.get_mut("node2").expect("a host").os_version = "11".to_owned();
+    assert!(refused(&other).contains("node2: its packages cannot be upgraded: the bundle has packages for debian-12"));
+    let mut none = Case::of(1, 2, PATCH);
+    none.options.os_packages = true;
+    assert!(refused(&none).contains("the bundle has no packages; name debian-12 in bundle.os"), "{}", refused(&none));
+    let mut unwanted = older_packages(PATCH, &["node1"]);
+    unwanted.site.cluster.system.os_packages = OsPackages::None;
+    assert!(refused(&unwanted).contains("osPackages: none"), "{}", refused(&unwanted));
+    let mut unreadable = older_packages(PATCH, &["node1"]);
+    unreadable.site.facts.get_mut("node2").expect("a host").packages.as_mut().expect("a list").broken =
+        Some("dpkg was interrupted".to_owned());
+    assert!(refused(&unreadable).contains("dpkg was interrupted"), "{}", refused(&unreadable));
+}
