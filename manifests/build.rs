@@ -23,6 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     fs::write(out.join("catalogue.json"), serde_json::to_vec(&catalogue)?)?;
+    fs::write(out.join("feature-gates.json"), serde_json::to_vec(&read(&data.join("feature-gates.yaml"))?)?)?;
     fs::write(out.join("os.json"), serde_json::to_vec(&operating_systems(&data.join("os"))?)?)?;
     Ok(())
 }

@@ -202,6 +202,14 @@ pub enum RequireError {
         /// Those that are known of its minor.
         known: Vec<String>,
     },
+    /// `spec.kubernetes.featureGates` has what this Kubernetes does not start with.
+    #[error("spec.kubernetes.featureGates: Kubernetes {kubernetes} does not start with these; remove or correct them:{}", lines(.problems))]
+    FeatureGates {
+        /// Version of Kubernetes.
+        kubernetes: String,
+        /// Each gate, and why.
+        problems: Vec<String>,
+    },
     /// `spec.bundle.exclude` names a tool that something in the cluster needs.
     #[error("spec.bundle.exclude: {name} cannot be left out, {because}; leave it there, or leave out what it installs")]
     Excluded {
@@ -300,6 +308,7 @@ impl RequireError {
             | Self::EtcdTooOld { .. }
             | Self::OldGlibc { .. }
             | Self::MinorMismatch { .. }
+            | Self::FeatureGates { .. }
             | Self::Exclude { .. }
             | Self::Excluded { .. }
             | Self::SameFileName { .. }
@@ -325,6 +334,10 @@ fn new_minor(version: &str, nearest: &[String]) -> String {
 /// What is there instead, if anything is.
 fn named(nearest: &[String]) -> String {
     if nearest.is_empty() { ": ".to_owned() } else { format!("; nearest: {}. Name one of these, or ", list(nearest)) }
+}
+
+fn lines(all: &[String]) -> String {
+    all.iter().map(|one| format!("\n- {one}")).collect()
 }
 
 fn list(names: &[String]) -> String {

@@ -15,6 +15,7 @@ pub mod component;
 mod embedded;
 pub mod error;
 pub mod feature;
+mod feature_gates;
 mod glibc_of_os;
 pub mod image;
 mod libc;

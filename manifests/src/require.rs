@@ -11,6 +11,7 @@ use crate::catalogue::Catalogue;
 use crate::chart;
 use crate::component::{Component, NodeRole};
 use crate::error::RequireError;
+use crate::feature_gates;
 use crate::glibc_of_os;
 use crate::needs::Need;
 use crate::os::Profiles;
@@ -76,6 +77,7 @@ fn cluster_items(
 ) -> Result<Versions, RequireError> {
     let chosen = choose(cluster, kubernetes, catalogue)?;
     let versions = &chosen.versions;
+    feature_gates::check(kubernetes, &versions.kubernetes)?;
     for (program, component, need) in &chosen.programs {
         let Some(version) = versions.of(*program) else { continue };
         for platform in platforms {

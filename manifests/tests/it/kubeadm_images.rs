@@ -11,7 +11,7 @@ use std::process::Command;
 use kubexm_manifests::{Catalogue, Feature, references, require};
 use kubexm_spec::cluster::{NodeLocalDns, for_version};
 
-fn lab() -> PathBuf {
+pub(super) fn lab() -> PathBuf {
     if let Some(lab) = std::env::var_os("KUBEXM_LAB") {
         return PathBuf::from(lab);
     }

@@ -6,6 +6,7 @@ mod catalogue;
 mod compare;
 mod details;
 mod doubts;
+mod feature_gates;
 mod features;
 mod kubeadm_images;
 mod limits;
