@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::cluster_facts::applied;
 use kubexm_plan::{Op, Plan, SlotProvider, Step, StepId, Undo};
 
 /// The wanted steps in their order, with only the texts and slots that they read.
@@ -19,9 +18,8 @@ pub(super) fn only(mut plan: Plan, wanted: impl Fn(&Step) -> bool) -> Plan {
     }
     for step in &mut kept {
         if matches!(&step.undo, Undo::WithParent { step } if dropped.contains_key(step)) {
-            // An earlier version of the record exists, and nobody else edits it, so it can be restored.
-            let is_record = |op: &Op| matches!(op, Op::KubeObject(object) if object.name == applied::CONFIG_MAP);
-            step.undo = match step.ops.iter().all(is_record) {
+            // Objects of the cluster were there before, and their earlier content is kept.
+            step.undo = match step.ops.iter().all(|op| matches!(op, Op::KubeObject(_))) {
                 true => Undo::RestoreBefore,
                 false => Undo::Irreversible { why: "it belongs to the whole cluster, which stays".to_owned() },
             };

@@ -181,7 +181,8 @@ fn two_control_planes_and_a_worker() {
 fn flags_gates_and_taints_of_cluster_yaml() {
     let mut cluster = sample::fleet(2, 1);
     let kubernetes = cluster.kubernetes.as_mut().unwrap();
-    kubernetes.feature_gates = [("B".to_owned(), false), ("A".to_owned(), true)].into();
+    kubernetes.feature_gates =
+        [("APIServerIdentity".to_owned(), false), ("APIResponseCompression".to_owned(), true)].into();
     kubernetes.api_server_args = [("event-ttl".to_owned(), "2h".to_owned())].into();
     kubernetes.scheduler_args = [("profiling".to_owned(), "false".to_owned())].into();
     cluster.etcd.quota = Some(4 << 30);
