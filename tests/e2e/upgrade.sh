@@ -62,9 +62,11 @@ answered() {
   echo "$1: $failed of $asked requests failed" >> "$WORK/upgrade-figures"
   [ "$asked" -gt 100 ] && [ "$failed" -le "$2" ]
 }
+# ended_asking [HOST...]: on which it was asked
 ended_asking() {
   local host
-  for host in n2 n3; do lab host root "$host" rm -f /run/asks; done
+  [ $# != 0 ] || set -- n2 n3
+  for host; do lab host root "$host" rm -f /run/asks; done
   wait
 }
 # kubelets_are VERSION, static_pods_are VERSION: all of them

@@ -256,6 +256,7 @@ pub const FLEETS: [Sample; 21] = [
                {env: REGISTRY_PASSWORD}}}}\n",
         added: &["node2", "node3"],
         deleted: &["node2", "node3"],
+        upgraded: PATCH,
         ..ONE
     },
     Sample {

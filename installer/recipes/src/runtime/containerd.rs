@@ -94,7 +94,7 @@ pub fn check_version(version: &str) -> Result<(), RecipeError> {
 /// Programs, registry configuration, and the running service.
 pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<RuntimeSteps, RecipeError> {
     let (programs, mirrors) = (programs(draft.cx, node)?, mirrors(draft, node)?);
-    Ok(RuntimeSteps { programs, mirrors, run: run(draft, node)? })
+    Ok(RuntimeSteps { programs, mirrors, run: run(draft, node)?, reload: None })
 }
 
 fn programs(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {

@@ -69,7 +69,7 @@ pub fn check_version(version: &str) -> Result<(), RecipeError> {
 pub(super) fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<RuntimeSteps, RecipeError> {
     check_version(&draft.cx.program(Program::CriO, node.platform)?.version)?;
     let (programs, mirrors) = (programs(draft.cx, node)?, mirrors(draft, node)?);
-    Ok(RuntimeSteps { programs, mirrors, run: run(draft, node)? })
+    Ok(RuntimeSteps { programs, mirrors, run: run(draft, node)?, reload: Some(reload(draft.cx, node)) })
 }
 
 fn folder(cx: &PlanContext<'_>) -> &'static str {
@@ -216,6 +216,28 @@ fn flatten(table: &Table, above: &str, all: &mut BTreeMap<String, String>) {
     }
 }
 
+/// CRI-O with the files that it was started with.
+fn unit(cx: &PlanContext<'_>) -> Unit {
+    let runtime = of(cx.cluster);
+    let (drop_ins, name) = runtime.drop_ins.unwrap_or_default();
+    Unit {
+        name: runtime.unit.to_owned(),
+        enabled: true,
+        running: Some(true),
+        loaded: vec![format!("{drop_ins}/{name}"), paths::unit(runtime.unit), runtime.program("crio")],
+        reloaded: vec![REGISTRIES.to_owned()],
+    }
+}
+
+/// Images of hosts that are new in the bundle come before it is started anew.
+fn reload(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Step {
+    Step::on(node.name(), "runtime.reload", "Have CRI-O read the list of registries again")
+        .ensure(unit(cx))
+        .timeout_s(120)
+        .undo(Undo::RestoreBefore)
+        .build()
+}
+
 fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let runtime = of(cx.cluster);
@@ -228,23 +250,17 @@ fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErro
     let beginning = |line: &str| line.strip_suffix(']').unwrap_or(line).to_owned();
     let config_dump = text.lines().filter(is_shown).map(beginning).collect();
     let config = draft.file(&path, 0o644, text);
-    let unit = draft.template(paths::unit(runtime.unit), template!("crio.service"), context! { bin => folder(cx) })?;
-    let loaded = vec![path, paths::unit(runtime.unit), runtime.program("crio")];
+    let unit_file =
+        draft.template(paths::unit(runtime.unit), template!("crio.service"), context! { bin => folder(cx) })?;
     Ok(Step::on(node.name(), "runtime.run", "Configure and start CRI-O")
         .ensure(Dir { path: "/etc/crio".to_owned(), mode: 0o755 })
         .ensure(Dir { path: drop_ins.to_owned(), mode: 0o755 })
         .ensure(config)
-        .ensure(unit)
+        .ensure(unit_file)
         .ensure(Dir { path: paths::CNI_CONF.to_owned(), mode: 0o755 })
         .ensure_all(MADE.map(|path| Dir { path: path.to_owned(), mode: 0o755 }))
         .ensure_all(runtime.state.iter().copied().map(StateDir::at))
-        .ensure(Unit {
-            name: runtime.unit.to_owned(),
-            enabled: true,
-            running: Some(true),
-            loaded,
-            reloaded: vec![REGISTRIES.to_owned()],
-        })
+        .ensure(unit(cx))
         .probe(Probe::CriReady { runtime: RuntimeKind::CriO, config_dump }, 60)
         .timeout_s(180)
         .undo(Undo::RestoreBefore)

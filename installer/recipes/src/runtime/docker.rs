@@ -49,7 +49,7 @@ pub(super) fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Run
     check_version(&draft.cx.program(Program::Docker, node.platform)?.version)?;
     check_images(draft.cx, node)?;
     let (programs, mirrors) = (programs(draft.cx, node)?, mirrors(draft, node)?);
-    Ok(RuntimeSteps { programs, mirrors, run: run(draft, node)? })
+    Ok(RuntimeSteps { programs, mirrors, run: run(draft, node)?, reload: None })
 }
 
 /// Docker gives an image that it loads no name by a digest: pods that ask for one would have it pulled.

@@ -12,7 +12,7 @@ mod steps;
 use std::collections::BTreeMap;
 
 use kubexm_spec::cluster::RuntimeKind;
-use kubexm_spec::{ArtifactKey, Cluster, Platform, Program, Version, one_line};
+use kubexm_spec::{ArtifactKey, Platform, Program, Version, one_line};
 
 pub use of_cluster::{cgroup_driver, imports, of, upstream_hosts};
 pub use steps::RuntimeSteps;
@@ -40,20 +40,6 @@ pub fn settings(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Option<BTreeMap
         RuntimeKind::CriO => cri_o::settings(cx, node).ok(),
         _ => None,
     }
-}
-
-/// Why an upgrade is refused, if it is: with this runtime none has run on hosts yet.
-pub fn upgrade_refused(cluster: &Cluster) -> Option<String> {
-    let why = match cluster.runtime.kind {
-        RuntimeKind::Containerd | RuntimeKind::Docker => return None,
-        RuntimeKind::CriO => ": its version goes with that of Kubernetes",
-        RuntimeKind::Isulad => "",
-    };
-    Some(format!(
-        "the cluster has {} as its runtime, which no upgrade replaces yet{why}; create a new cluster with the new version, and \
-         move to it",
-        cluster.runtime.kind
-    ))
 }
 
 /// The nodes whose runtime, in this version, is of another line than the bundle's, where no upgrade goes from one to the other.

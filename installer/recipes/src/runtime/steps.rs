@@ -20,6 +20,8 @@ pub struct RuntimeSteps {
     pub mirrors: Step,
     /// Configures and starts it.
     pub run: Step,
+    /// Has it read the files of registries again, where it does not do that with each pull. [`Self::run`] does it, too.
+    pub reload: Option<Step>,
 }
 
 impl IntoIterator for RuntimeSteps {

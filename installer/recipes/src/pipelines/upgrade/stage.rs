@@ -14,7 +14,7 @@ use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::{images, packages, volumes};
 use crate::phases::{ClusterHosts, Serves};
-use crate::runtime;
+use crate::runtime::{self, RuntimeSteps};
 
 /// Hosts that have the content.
 #[derive(Debug, Default)]
@@ -86,7 +86,9 @@ fn host<'a>(
         if !options.keep_addons {
             chain.then(volumes::folder(draft.cx, node));
         }
-        chain.then([runtime::steps(draft, node)?.mirrors]);
+        let RuntimeSteps { mirrors, reload, .. } = runtime::steps(draft, node)?;
+        chain.then([mirrors]);
+        chain.then(reload);
         chain.wait(&serves.images);
         chain.together(images::steps(draft.cx, node)?);
     }

@@ -277,9 +277,18 @@ fn with_runtime(kind: RuntimeKind, found: &str) -> Case {
 }
 
 #[test]
-fn a_cluster_with_another_runtime_is_not_upgraded_yet() {
-    let case = with_runtime(RuntimeKind::CriO, "1.34.1");
-    assert!(case.refused().contains("cri-o as its runtime, which no upgrade replaces yet"), "{}", case.refused());
+fn cri_o_reads_its_registries_again_before_images_come_and_is_replaced_in_the_turn() {
+    let plan = with_runtime(RuntimeKind::CriO, "1.34.1").steps();
+    for (one, other) in [
+        ("node2/runtime.mirrors", "node2/runtime.reload"),
+        ("node2/runtime.reload", "node2/images.kube-proxy"),
+        ("node2/images.kube-proxy", "node1/upgrade.staged"),
+        ("node1/upgrade.staged", "node2/runtime.programs"),
+        ("node2/runtime.run", "node2/upgrade.kubelet"),
+    ] {
+        assert!(before(&plan, one, other), "{one} is not before {other}");
+    }
+    assert!(!plan.steps.iter().any(|step| step.id.0.contains("upgrade.drain")), "containers go on while it restarts");
 }
 
 #[test]

@@ -22,7 +22,6 @@ pub(super) fn same_cluster(case: &Case<'_>, problems: &mut Lines, _: &mut Lines)
              of the two cluster.yaml describes"
         ));
     }
-    problems.extend(runtime::upgrade_refused(cluster));
     let kind = cluster.runtime.kind.to_string();
     let of_kind = case.found.nodes().filter(|(_, node)| node.facts.runtime == kind);
     let runtimes = of_kind.map(|(name, node)| (name, node.facts.runtime_version.as_str()));
