@@ -7,6 +7,7 @@ TABLE = HERE / "manifests/data/feature-gates.yaml"
 HEAD = """\
 # Feature gates that every component of Kubernetes knows, by the minor versions that have them; written by `scripts/catalogue gates`.
 # `since`: the first one; none: it was there in {first} already. `until`: the last one; none: it is there in {last}.
+# `read`: the patch of each minor version that was read; a later one may have brought a gate.
 # `locked`: from which one on it can only be set to `to`.
 # A gate that a component does not know ends it when it starts ("unrecognized feature gate"), and so does another value of a locked one.
 """
@@ -60,11 +61,12 @@ def gates_of(folder, minor):
 
 
 def read(path=TABLE):
-    """{minor: {gate: None, or what it is locked to}} of the table."""
+    """{minor: {gate: None, or what it is locked to}} of the table, and {minor: patch that was read}."""
     if not path.exists():
-        return {}
+        return {}, {}
     text = path.read_text()
     minors = re.search(r"^minors: \[(.*)\]$", text, re.M)[1].replace('"', "").split(", ")
+    patches = [int(patch) for patch in re.search(r"^read: \[(.*)\]$", text, re.M)[1].split(", ")]
     known = {minor: {} for minor in minors}
     for line in text.splitlines():
         row = ROW.match(line)
@@ -76,13 +78,14 @@ def read(path=TABLE):
             if inside:
                 locked = "locked" in fields and number(fields["locked"]) <= number(minor)
                 known[minor][row[1]] = fields["to"] == "true" if locked else None
-    return known
+    return known, dict(zip(minors, patches))
 
 
-def table(known):
+def table(known, patches):
     minors = sorted(known, key=number)
     lines = [HEAD.format(first=minors[0], last=minors[-1])]
-    lines.append("minors: [" + ", ".join(f'"{minor}"' for minor in minors) + "]\ngates:\n")
+    lines.append("minors: [" + ", ".join(f'"{minor}"' for minor in minors) + "]\n")
+    lines.append("read: [" + ", ".join(str(patches[minor]) for minor in minors) + "]\ngates:\n")
     for gate in sorted(set().union(*known.values())):
         there = [minor for minor in minors if gate in known[minor]]
         if there != minors[minors.index(there[0]) : minors.index(there[-1]) + 1]:
@@ -93,6 +96,8 @@ def table(known):
         if there[-1] != minors[-1]:
             fields.append(f'until: "{there[-1]}"')
         locked = [minor for minor in there if known[minor][gate] is not None]
+        if locked and locked != there[there.index(locked[0]) :]:
+            raise ValueError(f"{gate} is locked in {locked[0]} and not in a later version, which the table cannot say")
         if locked:
             fields.append(f'locked: "{locked[0]}", to: {str(known[locked[0]][gate]).lower()}')
         lines.append(f"  {gate}: {{{', '.join(fields)}}}\n")
@@ -100,17 +105,17 @@ def table(known):
 
 
 def run(folders, out):
-    known = read()
+    known, patches = read()
     for folder in folders:
-        match = re.search(r"v?(1\.\d+)\.\d+/?$", str(folder))
+        match = re.search(r"v?(1\.\d+)\.(\d+)/?$", str(folder))
         if not match:
             raise ValueError(f"{folder}: its name does not end with a version, v1.36.3")
         found = gates_of(folder, match[1])
         if len(found) < 50:
             raise ValueError(f"{folder}: {len(found)} feature gates are too few for Kubernetes {match[1]}: give it the sources of pkg/features and of the modules")
-        known[match[1]] = found
+        known[match[1]], patches[match[1]] = found, int(match[2])
     if not known:
         raise ValueError("no folder is named")
-    TABLE.write_text(table(known))
+    TABLE.write_text(table(known, patches))
     print(f"{TABLE}: {len(set().union(*known.values()))} feature gates of {len(known)} minor versions", file=out)
     return 0

@@ -8,7 +8,6 @@ use kubexm_spec::KubernetesVersion;
 use kubexm_spec::cluster::Kubernetes;
 use kubexm_spec::yaml::nearest;
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::error::RequireError;
 
@@ -24,6 +23,8 @@ const NEAREST: usize = 3;
 struct Table {
     /// Minor versions that were read, oldest first.
     minors: Vec<String>,
+    /// The patch that was read of each.
+    read: Vec<u32>,
     gates: BTreeMap<String, Gate>,
 }
 
@@ -48,18 +49,22 @@ fn table() -> &'static Table {
 
 /// Refuses gates that end the components of this version. Of a minor version that the table does not have nothing is known.
 pub(crate) fn check(kubernetes: &Kubernetes, version: &KubernetesVersion) -> Result<(), RequireError> {
-    let of_kubelet = kubernetes.kubelet.get("featureGates").and_then(Value::as_object).into_iter().flatten();
-    let of_kubelet = of_kubelet.filter_map(|(name, on)| Some((name, on.as_bool()?)));
+    let own = [&kubernetes.kubelet, &kubernetes.kube_proxy]
+        .into_iter()
+        .filter_map(|settings| settings.get("featureGates")?.as_object());
+    let own = own.flatten().filter_map(|(name, on)| Some((name, on.as_bool()?)));
     let of_all = kubernetes.feature_gates.iter().map(|(name, on)| (name, *on));
-    // A gate may be in both.
-    let wanted: BTreeSet<(&String, bool)> = of_all.chain(of_kubelet).collect();
+    // A gate may be in several.
+    let wanted: BTreeSet<(&String, bool)> = of_all.chain(own).collect();
     if wanted.is_empty() {
         return Ok(());
     }
     let (table, line) = (table(), version.line());
     let Some(at) = table.minors.iter().position(|minor| *minor == line) else { return Ok(()) };
+    // A patch may bring a gate, and nobody has read one that is newer than the table.
+    let unread = table.read.get(at).is_none_or(|patch| version.patch() > *patch);
     let wanted = wanted.into_iter().filter(|(name, _)| !OF_STAGES.contains(&name.as_str()));
-    let problems: Vec<String> = wanted.filter_map(|(name, on)| table.problem(name, on, at)).collect();
+    let problems: Vec<String> = wanted.filter_map(|(name, on)| table.problem(name, on, (at, unread))).collect();
     match problems.is_empty() {
         true => Ok(()),
         false => Err(RequireError::FeatureGates { kubernetes: version.to_string(), problems }),
@@ -68,16 +73,24 @@ pub(crate) fn check(kubernetes: &Kubernetes, version: &KubernetesVersion) -> Res
 
 impl Table {
     /// What a gate is to the minor version at this place.
-    fn problem(&self, name: &str, on: bool, at: usize) -> Option<String> {
+    fn problem(&self, name: &str, on: bool, (at, unread): (usize, bool)) -> Option<String> {
         let Some(gate) = self.gates.get(name) else {
+            if unread {
+                return None;
+            }
             let near: Vec<&str> =
                 nearest(name, self.gates.keys().map(String::as_str)).into_iter().take(NEAREST).collect();
-            return Some(format!("{name}: no version has it; nearest: {}", near.join(", ")));
+            return Some(format!(
+                "{name}: no version since {} has it; nearest: {}",
+                self.minors.first().map_or("1.24", String::as_str),
+                near.join(", ")
+            ));
         };
         let place =
             |minor: &Option<String>| minor.as_ref().and_then(|minor| self.minors.iter().position(|one| one == minor));
         if let (Some(since), Some(minor)) = (place(&gate.since), &gate.since)
             && at < since
+            && !unread
         {
             return Some(format!("{name}: it comes with {minor}"));
         }
@@ -137,7 +150,13 @@ mod tests {
         assert_eq!(refused("v1.34.4", &[("SidecarContainers", false)]), ["SidecarContainers: it can only be true"]);
         assert_eq!(refused("v1.34.4", &[("SidecarContainers", true)]), Vec::<String>::new());
         let typo = refused("v1.34.4", &[("SidecarContainer", true)]);
-        assert!(typo[0].starts_with("SidecarContainer: no version has it; nearest: SidecarContainers"), "{typo:?}");
+        assert!(
+            typo[0].starts_with("SidecarContainer: no version since 1.24 has it; nearest: SidecarContainers"),
+            "{typo:?}"
+        );
+        // A later patch may have brought it.
+        assert_eq!(refused("v1.34.99", &[("New", true), ("ClustersFirst", true)]), Vec::<String>::new());
+        assert_eq!(refused("v1.34.99", &[("TTLAfterFinished", true)]).len(), 1);
     }
 
     #[test]

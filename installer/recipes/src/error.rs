@@ -381,9 +381,12 @@ pub enum RecipeError {
         /// The missing packages, and why they cannot be installed.
         why: String,
     },
-    /// Packages that are installed cannot be brought to the bundle's versions on a host.
-    #[error("{host}: its packages cannot be upgraded: {why}; without --os-packages they stay as they are")]
-    OlderPackages { host: String, why: String },
+    /// Packages that are installed cannot be brought to the bundle's versions.
+    #[error("packages of these hosts cannot be upgraded; without --os-packages they stay as they are; nothing was changed:{}", gap_lines(.problems))]
+    OlderPackages {
+        /// Each host, and why.
+        problems: Vec<String>,
+    },
     /// Settings of the pod network that a running cluster keeps.
     #[error(
         "the pod network of cluster {cluster} stays as it was made; nothing was changed:{}\nrevert the change in cluster.yaml. How a running \

@@ -31,7 +31,7 @@ use std::fmt;
 
 pub use baseline::{Baseline, CutOff};
 pub use closure::solve;
-pub use node_plan::{NodePlan, PackageState, left_lacking, node_plan};
+pub use node_plan::{NodePlan, PackageState, left_lacking, node_plan, node_upgrade};
 pub use pool::{PackageId, Pool, Repo};
 pub use unsolvable::{Reason, Unsolvable};
 pub use why::{Why, why};

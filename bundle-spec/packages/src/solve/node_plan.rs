@@ -90,6 +90,28 @@ pub fn node_plan(pool: &Pool, roots: &[Root], baseline: &Baseline, present: &BTr
     NodePlan { roots: roots.iter().cloned().zip(standings).collect(), install, upgrade, needs_files }
 }
 
+/// What a node would have to do so that it has all of these packages in these versions, none of which it has. Those that cannot come are left
+/// out, with the reason; they are found by halving, since most of the time there is none.
+pub fn node_upgrade(pool: &Pool, roots: &[Root], baseline: &Baseline) -> (Vec<Chosen>, Vec<(Root, Unsolvable)>) {
+    let (mut patience, mut possible, mut left) = (Patience::default(), Vec::new(), Vec::new());
+    let mut open = vec![roots];
+    while let Some(part) = open.pop() {
+        let wanted: Vec<Root> = possible.iter().chain(part).cloned().collect();
+        match patience.ask(|| solve(pool, &wanted, baseline)) {
+            Ok(_) => possible = wanted,
+            Err(why) => match part {
+                [one] => left.push((one.clone(), why)),
+                many => {
+                    let (first, second) = many.split_at(many.len() / 2);
+                    open.extend([second, first].into_iter().filter(|half| !half.is_empty()));
+                }
+            },
+        }
+    }
+    let chosen = solve(pool, &possible, baseline).map_or_else(|_| Vec::new(), |closure| closure.packages);
+    (chosen, left)
+}
+
 /// Answers for one node that have taken as long as one may.
 #[derive(Default)]
 struct Patience(Vec<Unsolvable>);

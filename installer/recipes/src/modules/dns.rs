@@ -59,6 +59,9 @@ pub fn resolv_conf(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Opti
     ))
 }
 
+/// CoreDNS' ConfigMap, which kubeadm has made.
+pub const COREDNS: &str = "coredns";
+
 /// Most servers that a resolv.conf can list (resolv.conf(5), MAXNS).
 const MAX_SERVERS: usize = 3;
 
@@ -88,12 +91,12 @@ pub fn corefile(
     let object = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": "coredns", "namespace": "kube-system"},
+        "metadata": {"name": COREDNS, "namespace": "kube-system"},
         "data": {"Corefile": corefile},
     });
     let text = draft.text(yaml::documents("CoreDNS config", &[object])?);
     let step = Step::on(first.name(), "dns.corefile", "Configure CoreDNS for nodes without a resolver")
-        .ensure(KubeObject::new("coredns", text))
+        .ensure(KubeObject::new(COREDNS, text))
         .retries(3)
         .undo(Undo::WithParent { step: init.clone() })
         .build();

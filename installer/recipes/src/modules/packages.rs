@@ -59,10 +59,10 @@ pub fn upgrade(node: &PlannedHost<'_>, planned: &NodePackages<'_>) -> Option<Ste
     Some(install(node, planned, part, "newer", Undo::Irreversible { why: why(planned) }))
 }
 
-/// The value of the annotation that says that a node has these packages.
-pub fn mark(planned: &NodePackages<'_>) -> String {
-    let all: Vec<_> = planned.packages().map(|(name, package)| format!("{name}={}", package.version)).collect();
-    Digest::of(all.join("\n").as_bytes()).to_string()
+/// The value of the annotation that says that a node has these packages, of one plan: a node that has older ones again is drained again.
+pub fn mark(planned: &NodePackages<'_>, now: i64) -> String {
+    let all = planned.packages().map(|(name, package)| format!("{name}={}\n", package.version));
+    Digest::of(format!("{now}\n{}", all.collect::<String>())).to_string()
 }
 
 fn folder(planned: &NodePackages<'_>) -> String {
@@ -123,11 +123,17 @@ fn counted(packages: usize) -> String {
     kubexm_spec::counted(packages as u64, "package")
 }
 
-/// Why the upgrades cannot be rolled back: names every package.
+/// So many upgrades are in the reason; the plan has all of them.
+const NAMED: usize = 30;
+
+/// Why the upgrades cannot be rolled back.
 fn why(planned: &NodePackages<'_>) -> String {
-    let upgrades = planned.upgrades.iter().map(|one| format!("{} {} is upgraded to {}", one.name, one.from, one.to));
+    let upgrades = planned.upgrades.iter().take(NAMED);
+    let upgrades = upgrades.map(|one| format!("{} {} is upgraded to {}", one.name, one.from, one.to));
+    let more = planned.upgrades.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("{} more are upgraded", counted(more)));
     let removed =
         planned.irreversible.iter().flat_map(|part| part.replaced.keys()).map(|name| format!("{name} stays removed"));
-    let all: Vec<String> = upgrades.chain(removed).collect();
+    let all: Vec<String> = upgrades.chain(more).chain(removed).collect();
     format!("{}; the bundle does not have the older packages", all.join(", "))
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_packages::family::compare;
 use kubexm_packages::model::{Comparison, Package};
-use kubexm_packages::solve::{PackageState, Root, node_plan};
+use kubexm_packages::solve::{Root, node_upgrade};
 use kubexm_plan::Facts;
 use kubexm_spec::PackageRole;
 use kubexm_spec::cluster::OsPackages;
@@ -42,34 +42,48 @@ pub fn older<'a>(cx: &PlanContext<'a>, facts: &Facts) -> Result<OlderPackages<'a
         });
     };
     let list = facts.packages.as_ref().ok_or("neither dpkg nor rpm is present")?;
-    let (mut installed, _) = installed_of(list, carried)?;
+    let (mut installed, cut_off) = installed_of(list, carried)?;
     let mut found = OlderPackages::default();
-    let apart = of_balancers(carried);
+    let mut apart = of_balancers(carried);
     let mut roots = Vec::new();
+    let exactly = |package: &Package| {
+        let version = Some((Comparison::Equal, package.version.clone()));
+        Root { name: package.name.clone(), version }
+    };
     for (package, newer) in outdated(carried, &installed.packages) {
         let (name, to) = (&package.name, &newer.version);
         if installed.held.contains(name) {
             found.kept.push(format!("{name} {} is held; the bundle has {to}", package.version));
-        } else if apart.contains(&**name) {
+        } else if apart.contains(name) {
             found.kept.push(format!("{name} {} is a load balancer's, and is not upgraded here", package.version));
+        } else if is_kernel(name) {
+            found
+                .kept
+                .push(format!("{name} {} is a kernel's, and takes a reboot; the bundle has {to}", package.version));
         } else {
-            roots.push(Root { name: name.clone(), version: Some((Comparison::Equal, to.clone())) });
+            roots.push(exactly(newer));
         }
     }
+    // What an interrupted upgrade has left half there is in no baseline, and comes whole.
+    let half = cut_off.keys().filter(|name| !installed.packages.iter().any(|package| package.name == **name));
+    let half = half.filter(|name| !installed.held.contains(*name) && !apart.contains(*name));
+    roots.extend(half.filter_map(|name| carried.package(name)).map(exactly));
+    // Nothing that is upgraded takes one of these with it.
+    installed.held.append(&mut apart);
     add_bundle_files(&mut installed, carried);
-    let plan = node_plan(&carried.pool, &roots, &installed, &BTreeMap::new());
-    found.kept.extend(plan.roots.iter().filter_map(|(root, state)| match state {
-        PackageState::Conflict(why) => Some(format!("{} stays as it is: {why}", root.name)),
-        _ => None,
-    }));
+    let (chosen, left) = node_upgrade(&carried.pool, &roots, &installed);
+    found.kept.extend(left.into_iter().map(|(root, why)| format!("{} stays as it is: {why}", root.name)));
     told(&mut found.kept);
     let (mut upgrades, mut part) = (Vec::new(), Part::default());
-    for chosen in plan.install.iter().chain(&plan.upgrade) {
-        let package = carried.pool.package(chosen.package);
-        part.packages.insert(package.name.to_string(), as_wanted(package, chosen.replaces.is_some()));
-        upgrades.extend(chosen.replaces.as_deref().map(|from| Upgrade {
+    for one in &chosen {
+        let package = carried.pool.package(one.package);
+        let half = cut_off.get(&package.name).map(|half| &**half);
+        let half = half.filter(|half| compare(carried.profile.family, &package.version, half).is_gt());
+        let from = one.replaces.as_deref().or(half);
+        part.packages.insert(package.name.to_string(), as_wanted(package, from.is_some()));
+        upgrades.extend(from.map(|from| Upgrade {
             name: package.name.to_string(),
-            from: from.to_owned(),
+            from: from.to_string(),
             to: package.version.to_string(),
         }));
     }
@@ -82,7 +96,7 @@ pub fn older<'a>(cx: &PlanContext<'a>, facts: &Facts) -> Result<OlderPackages<'a
         irreversible: Some(part),
         restorable: None,
         restored_differently: Vec::new(),
-        cut_off: Vec::new(),
+        cut_off: cut_off.into_keys().map(String::from).collect(),
         held: Vec::new(),
     });
     Ok(found)
@@ -103,10 +117,15 @@ fn outdated<'p>(carried: &'p CarriedSet, installed: &'p [Package]) -> Vec<(&'p P
 }
 
 /// Packages of load balancers: two of them must not restart at the same time.
-fn of_balancers(carried: &CarriedSet) -> BTreeSet<&str> {
+fn of_balancers(carried: &CarriedSet) -> BTreeSet<Box<str>> {
     let role = |role| matches!(role, PackageRole::Keepalived | PackageRole::Haproxy | PackageRole::Nginx);
     let roots = carried.set.roots.iter().filter(|root| role(root.role));
-    roots.flat_map(|root| &root.packages).map(String::as_str).collect()
+    roots.flat_map(|root| &root.packages).map(|name| name.as_str().into()).collect()
+}
+
+/// Whether a package is of a kernel, by the names of both families.
+fn is_kernel(name: &str) -> bool {
+    ["kernel", "linux-image", "linux-modules"].iter().any(|begin| name.starts_with(begin))
 }
 
 fn told(kept: &mut Vec<String>) {

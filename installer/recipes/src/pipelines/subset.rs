@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kubexm_plan::cluster_facts::applied;
 use kubexm_plan::{Op, Plan, SlotProvider, Step, StepId, Undo};
+
+use crate::modules::dns;
 
 /// The wanted steps in their order, with only the texts and slots that they read.
 pub(super) fn only(mut plan: Plan, wanted: impl Fn(&Step) -> bool) -> Plan {
@@ -18,8 +21,9 @@ pub(super) fn only(mut plan: Plan, wanted: impl Fn(&Step) -> bool) -> Plan {
     }
     for step in &mut kept {
         if matches!(&step.undo, Undo::WithParent { step } if dropped.contains_key(step)) {
-            // Objects of the cluster were there before, and their earlier content is kept.
-            step.undo = match step.ops.iter().all(|op| matches!(op, Op::KubeObject(_))) {
+            // These objects every cluster has, and their earlier content is kept.
+            let had = |op: &Op| matches!(op, Op::KubeObject(object) if [applied::CONFIG_MAP, dns::COREDNS].contains(&object.name.as_str()));
+            step.undo = match step.ops.iter().all(had) {
                 true => Undo::RestoreBefore,
                 false => Undo::Irreversible { why: "it belongs to the whole cluster, which stays".to_owned() },
             };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
-use kubexm_plan::op::{AsideWas, MoveAside, StateDir, Unit};
+use kubexm_plan::op::{AsideWas, MoveAside, StateDir, Unit, WantedPackage};
 use kubexm_plan::{
     ObservedState, Op, PathEntry, PathState, RemovalScope, Resource, StateError, StepId, etcd, network, runtime,
     state_folders,
@@ -122,6 +122,7 @@ pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Resu
         owned.ops.push(op.clone());
         owned.before.push(found.clone());
     }
+    supersede(&mut owned.ops, &changes);
     owned.ops.reverse();
     owned.before.reverse();
     let files: BTreeSet<&str> = changes.iter().flat_map(|r| &r.ops).filter_map(file).collect();
@@ -153,6 +154,21 @@ pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Resu
     owned.parents.sort_by(|one, other| other.cmp(one));
     owned.parents.dedup();
     Ok(owned)
+}
+
+/// A package that kubexm has installed, and upgraded later, is kubexm's in its last version.
+fn supersede(ops: &mut [Op], changes: &[&Record]) {
+    let all = changes.iter().flat_map(|record| &record.ops);
+    let packages = all.filter_map(|op| if let Op::Packages(packages) = op { Some(&packages.packages) } else { None });
+    let last: BTreeMap<&String, &WantedPackage> = packages.flatten().collect();
+    for op in ops {
+        let Op::Packages(packages) = op else { continue };
+        for (name, package) in &mut packages.packages {
+            if let Some(last) = last.get(name) {
+                package.version.clone_from(&last.version);
+            }
+        }
+    }
 }
 
 /// Folders of the services whose unit kubexm wrote: those that any step of the unit's module names (`harbor.programs` and

@@ -15,10 +15,16 @@ use crate::modules::packages;
 use crate::packages::{NodePackages, OlderPackages, older};
 use crate::phases::ClusterHosts;
 
+/// What an upgrade of packages is not.
+const RUN_ON: &str = "services and programs of upgraded packages go on with the files of before until they are started again, and no host is \
+                      rebooted: do that where a fix matters, one drained node at a time";
+
 /// The upgrades of all nodes.
 #[derive(Debug, Default)]
 pub(super) struct OsPackages<'a> {
     by_node: BTreeMap<&'a str, NodePackages<'a>>,
+    /// Of the plan.
+    now: i64,
     /// One sentence each.
     pub warnings: Vec<String>,
 }
@@ -33,7 +39,7 @@ impl<'a> OsPackages<'a> {
         site: &ClusterHosts<'a>,
         (adopted, options): (bool, &UpgradeOptions),
     ) -> Result<Self, RecipeError> {
-        let mut all = Self::default();
+        let mut all = Self { now: options.now, ..Self::default() };
         if !options.os_packages {
             return Ok(all);
         }
@@ -43,19 +49,34 @@ impl<'a> OsPackages<'a> {
             let by_hand = "packages are upgraded by hand, node by node, once a node is drained";
             return Err(RecipeError::ByHand { cluster, what: "upgrade packages", problems, by_hand });
         }
-        let mut apart = Vec::new();
+        let (mut apart, mut problems) = (Vec::new(), Vec::new());
+        // By what is told of them, since hosts of a fleet are alike.
+        let mut kept_on: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for node in &site.nodes {
             if !node.in_cluster() {
                 apart.push(node.name());
                 continue;
             }
-            let found = older(cx, node.facts)
-                .map_err(|why| RecipeError::OlderPackages { host: node.name().to_owned(), why })?;
-            let OlderPackages { planned, kept } = found;
-            all.warnings.extend(kept.into_iter().map(|why| format!("{}: {why}", node.name())));
+            let OlderPackages { planned, kept } = match older(cx, node.facts) {
+                Ok(found) => found,
+                Err(why) => {
+                    problems.push(format!("{}: {why}", node.name()));
+                    continue;
+                }
+            };
+            for why in kept {
+                kept_on.entry(why).or_default().push(node.name());
+            }
             if let Some(planned) = planned {
                 all.by_node.insert(&node.host.name, planned);
             }
+        }
+        if !problems.is_empty() {
+            return Err(RecipeError::OlderPackages { problems });
+        }
+        all.warnings.extend(kept_on.into_iter().map(|(why, nodes)| format!("{}: {why}", nodes.join(", "))));
+        if !all.by_node.is_empty() {
+            all.warnings.push(RUN_ON.to_owned());
         }
         if !apart.is_empty() {
             let hosts = apart.join(", ");
@@ -71,7 +92,7 @@ impl<'a> OsPackages<'a> {
 
     /// What its node says once it has them.
     pub(super) fn mark(&self, node: &str) -> Option<String> {
-        self.of_node(node).map(packages::mark)
+        self.of_node(node).map(|planned| packages::mark(planned, self.now))
     }
 }
 

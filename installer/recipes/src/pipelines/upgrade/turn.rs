@@ -30,6 +30,8 @@ pub(super) struct WorkersTurn {
     pub chain: Chain,
     /// What follows when it has ended.
     pub uncordon: Option<Step>,
+    /// It has no way back already when it ends.
+    pub one_way: bool,
 }
 
 /// The turns of all nodes. A node on which nothing differs has none.
@@ -103,6 +105,9 @@ impl<'f, 'a> Turns<'f, 'a> {
         let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else {
             let Some(uncordon) = self.left_cordoned(draft.cx, node) else { return Ok(after.to_vec()) };
             let mut chain = Chain::after(after.iter().cloned());
+            // An interrupted run may not have asked it.
+            chain.then([ready(self.first.name(), node.name(), UPGRADED, &self.found.target.to_string())]);
+            chain.then(healthy(draft.cx, node, UPGRADED)?);
             chain.then([uncordon]);
             return Ok(draft.add(chain));
         };
@@ -146,7 +151,7 @@ impl<'f, 'a> Turns<'f, 'a> {
         let mut chain = Chain::after(after.iter().cloned());
         let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else {
             let uncordon = self.left_cordoned(draft.cx, node);
-            return Ok(uncordon.map(|step| WorkersTurn { chain, uncordon: Some(step) }));
+            return Ok(uncordon.map(|step| WorkersTurn { chain, uncordon: Some(step), one_way: false }));
         };
         // The control planes have not waited for its success.
         chain.wait(self.staged(node));
@@ -158,7 +163,13 @@ impl<'f, 'a> Turns<'f, 'a> {
             chain.then([kubeadm_upgrade::step(draft, &self.first, node, Configuration::Ours)?]);
         }
         let uncordon = self.rest(draft, node, found, &mut chain)?;
-        Ok(Some(WorkersTurn { chain, uncordon }))
+        let one_way = found.older_packages;
+        // Pods come back only where all of it has succeeded.
+        let uncordon = uncordon.map(|step| match one_way {
+            true => Step { domain: Some(node.name().to_owned()), ..step },
+            false => step,
+        });
+        Ok(Some(WorkersTurn { chain, uncordon, one_way }))
     }
 
     /// What every node has: the runtime and the kubelet, while no pods run there if a minor version changes. Returns the
@@ -197,7 +208,7 @@ impl<'f, 'a> Turns<'f, 'a> {
         }
         if let (Some(older), Some(mark)) = (self.packages.of_node(name), mark) {
             chain.then(packages::upgrade(node, older));
-            // Their scripts restart services, and a kubelet may run with other libraries.
+            // Their scripts may have changed what kubelet and the runtime need.
             chain.then([ready(on, name, PACKAGED, &version)]);
             if node.roles.control_plane {
                 chain.then(healthy(draft.cx, node, PACKAGED)?);

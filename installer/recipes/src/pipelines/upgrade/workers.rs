@@ -24,7 +24,7 @@ pub(super) fn run<'a>(
     }
     let mut ends: Vec<End> = Vec::new();
     for node in workers {
-        let Some(WorkersTurn { mut chain, uncordon }) = turns.worker(draft, node, after)? else { continue };
+        let Some(WorkersTurn { mut chain, uncordon, one_way }) = turns.worker(draft, node, after)? else { continue };
         match ends.len().checked_sub(batch).and_then(|at| ends.get(at)) {
             Some(End::Succeeded(step)) => chain.starts_after(step),
             Some(End::Settled(step)) => chain.starts_settled(step),
@@ -32,6 +32,11 @@ pub(super) fn run<'a>(
         }
         let last = draft.add(chain);
         ends.extend(match (uncordon, node.optional()) {
+            (Some(uncordon), true) if one_way => {
+                let mut chain = Chain::after(last);
+                chain.then([uncordon]);
+                draft.add(chain).into_iter().map(End::Settled).collect()
+            }
             (Some(mut uncordon), true) => {
                 uncordon.after_end = last;
                 let mut chain = Chain::after(after.iter().cloned());

@@ -1,5 +1,7 @@
 //! Packages that nodes have in an older version than the bundle come in the node's turn, last, while no pods run there.
 
+use kubexm_manifests::{Catalogue, require};
+use kubexm_packages::model::{Comparison, Constraint, Deferred, Relations, Requirement};
 use kubexm_plan::op::{NodeDrain, PACKAGES, Packages};
 use kubexm_spec::PackageRole;
 use kubexm_spec::cluster::OsPackages;
@@ -81,6 +83,49 @@ fn a_node_is_drained_until_it_says_that_it_has_the_packages() {
     assert!(unless.is_there(OLD, mark));
 }
 
+/// A worker that fails behind its packages stays cordoned, and the next one gets its turn all the same.
+#[test]
+fn pods_come_back_to_a_node_only_where_its_packages_have_come() {
+    let plan = older_packages(PATCH, &["node2"]).steps();
+    let step = |id: &str| plan.steps.iter().find(|step| step.id.0 == id).unwrap_or_else(|| panic!("no {id}"));
+    let uncordon = step("node1/upgrade.uncordon-node2");
+    assert_eq!(uncordon.domain(), "node2");
+    assert!(uncordon.after_end.is_empty(), "{:?}", uncordon.after_end);
+    assert!(before(&plan, "node1/upgrade.packages-node2", "node1/upgrade.uncordon-node2"));
+    let next = plan.steps.iter().find(|step| step.host == "node3" && step.after_end.contains(&uncordon.id));
+    assert!(next.is_some(), "node3 does not wait for the end of node2");
+}
+
+/// The same command is what an operator types after a package's script has failed.
+#[test]
+fn what_an_interrupted_upgrade_has_left_half_there_comes_whole() {
+    for (version, upgrade) in [("0.9-1", true), ("1.0-1", false)] {
+        let mut case = older_packages(OLD, &[]);
+        let installed = case.site.facts.get_mut("node2").expect("a host").packages.as_mut().expect("a list");
+        installed.list.push_str(&format!(
+            "Package: socat\nStatus: install ok half-configured\nVersion: {version}\nArchitecture: amd64\n\n"
+        ));
+        let plan = case.steps();
+        let packages = upgraded(&plan, "node2").expect("it comes");
+        assert_eq!(packages.packages["socat"].upgrade, upgrade, "{version}");
+        assert!(has(&plan, "node1/upgrade.drain-node2"), "{version}");
+    }
+}
+
+/// Each plan has its own: a node that has older packages again says still that it had them once.
+#[test]
+fn another_plan_drains_for_the_same_packages_again() {
+    let mark = |now| {
+        let mut case = older_packages(OLD, &["node2"]);
+        case.options.now = now;
+        let plan = case.steps();
+        let ops = plan.steps.into_iter().flat_map(|step| step.ops);
+        ops.into_iter().find_map(|op| if let Op::NodeAnnotation(mark) = op { Some(mark.value) } else { None })
+    };
+    assert_eq!(mark(1), mark(1));
+    assert_ne!(mark(1), mark(2));
+}
+
 #[test]
 fn what_is_held_or_a_load_balancers_stays_and_is_told() {
     let mut case = older_packages(OLD, &[]);
@@ -93,6 +138,23 @@ fn what_is_held_or_a_load_balancers_stays_and_is_told() {
     roots.iter_mut().filter(|root| root.name == "socat").for_each(|root| root.role = PackageRole::Haproxy);
     assert!(upgraded(&balancer.steps(), "node2").is_none());
     assert!(balancer.warnings().contains("socat 0.9-1 is a load balancer's"), "{}", balancer.warnings());
+    // What only comes with it stays, too.
+    install(balancer.site.facts.get_mut("node2").expect("a host"), "conntrack=0.9-1");
+    let carried = &mut balancer.site.packages.sets[0];
+    let mut all: Vec<_> = carried.pool.packages().cloned().collect();
+    let relation = Constraint {
+        name: "socat".into(),
+        arch: Default::default(),
+        version: Some((Comparison::Equal, "1.0-1".into())),
+    };
+    let requires = vec![Requirement::One(relation)];
+    for package in all.iter_mut().filter(|package| &*package.name == "conntrack") {
+        package.relations = Deferred::Ready(Box::new(Relations { requires: requires.clone(), ..Relations::default() }));
+    }
+    let need = require(&balancer.site.cluster, &Catalogue::embedded()).expect("requirements").packages.remove(0);
+    carried.pool = sample::pool(&need, all);
+    assert!(upgraded(&balancer.steps(), "node2").is_none());
+    assert!(balancer.warnings().contains("conntrack stays as it is"), "{}", balancer.warnings());
 }
 
 #[test]
@@ -100,7 +162,12 @@ fn a_node_without_packages_in_the_bundle_is_refused_by_name() {
     let refused = |case: &Case| case.plan().map(|_| ()).expect_err("it is refused").to_string();
     let mut other = older_packages(PATCH, &["node1"]);
     other.site.facts.get_mut("node2").expect("a host").os_version = "11".to_owned();
-    assert!(refused(&other).contains("node2: its packages cannot be upgraded: the bundle has packages for debian-12"));
+    let text = refused(&other);
+    assert!(
+        text.contains("cannot be upgraded; without --os-packages")
+            && text.contains("- node2: the bundle has packages for debian-12"),
+        "{text}"
+    );
     let mut none = Case::of(1, 2, PATCH);
     none.options.os_packages = true;
     assert!(refused(&none).contains("the bundle has no packages; name debian-12 in bundle.os"), "{}", refused(&none));
