@@ -86,7 +86,7 @@ check "a member whose data is gone does not start as an empty one" lost
 found() { lab host root n2 'mv /root/member /var/lib/etcd/member && systemctl reset-failed kubexm-etcd; systemctl start kubexm-etcd'; }
 check "with its data it starts again" found
 check "all three are healthy again" within 60 status_is "n1 n2 n3"
-# As docs/operations.md has it.
+# As docs/operations/etcd.md has it.
 replaced() {
   local id; id=$(member n1 member list | awk -F', ' '$3 == "n2" { print $1 }')
   [ -n "$id" ] || return 1

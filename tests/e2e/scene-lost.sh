@@ -3,7 +3,7 @@
 # seconds: 560
 # needs: lab
 # Of three control planes one is lost and installed anew, then the first one, which serves the registry: each comes back from the same bundle,
-# as docs/operations.md says ("A control plane that was lost"), while the cluster runs on.
+# as docs/operations/nodes.md says ("A control plane that was lost"), while the cluster runs on.
 . "$ROOT/tests/e2e/fleet.sh"
 say "a control plane that was lost"
 HOME_NAME=home-lost

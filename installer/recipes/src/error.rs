@@ -63,7 +63,7 @@ pub enum RecipeError {
     #[error(
         "{first} is the first control plane of cluster.yaml and is in no cluster, but {other} is: {first} was lost, or installed anew. Put \
          {other} first in spec.roleGroups (and name {first} in spec.roleGroups.registry if no host is named there), then run \
-         `kubexm-install delete-node {first}` and this again; see \"A control plane that was lost\" in docs/operations.md"
+         `kubexm-install delete-node {first}` and this again; see \"A control plane that was lost\" in docs/operations/nodes.md"
     )]
     FirstLost {
         /// The first control plane.

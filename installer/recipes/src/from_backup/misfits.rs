@@ -57,7 +57,7 @@ pub fn compare(cx: &PlanContext<'_>, source: &BackupSource) -> Compared {
     if cluster.etcd.kind != EtcdKind::Kubeadm {
         problems.push(format!(
             "spec.etcd.type is {}, and a cluster can be made from a backup with etcd of kubeadm's alone (type: kubeadm) yet: give the \
-             snapshot to every member by hand (docs/operations.md, \"From a backup onto new hosts\")",
+             snapshot to every member by hand (docs/operations/create-from-backup.md, \"From a backup onto new hosts by hand\")",
             cluster.etcd.kind
         ));
     }

@@ -50,7 +50,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
             // Its data is all that is left of that cluster.
             let fix = format!(
                 "if {first} was lost and the cluster runs on {0}: put {0} first in spec.roleGroups, and see \"A control plane that was lost\" \
-                 in docs/operations.md; only if nobody needs what is on {0}: `kubexm-install reset -f cluster.yaml --only {0}`",
+                 in docs/operations/nodes.md; only if nobody needs what is on {0}: `kubexm-install reset -f cluster.yaml --only {0}`",
                 host.name()
             );
             report.fail(host.name(), found, needed, fix);

@@ -52,8 +52,8 @@ fn multus_kept(host: &ObservedHost<'_>, wanted: bool, report: &mut Report) {
             host.name(),
             format!("a node with multus before its pod network ({})", multus::CONFIG),
             "spec.network.multus: true, as the cluster has it: no command takes multus out of a running cluster",
-            "write multus: true in cluster.yaml; after a run that did not succeed roll it back first; docs/operations.md says how multus is \
-             removed by hand",
+            "write multus: true in cluster.yaml; after a run that did not succeed roll it back first; docs/operations/networks.md says how \
+             multus is removed by hand",
         );
     }
     let is_other = |what: &str| {

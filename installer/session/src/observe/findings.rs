@@ -106,7 +106,7 @@ impl Findings {
             host: None,
             found: one_line(&error_chain(error)),
             needed: "a CA of the registry that this home can open".to_owned(),
-            fix: "see \"A second operator\" in docs/operations.md".to_owned(),
+            fix: "see \"A second operator\" in docs/operations/operators.md".to_owned(),
             detail: None,
         }));
     }

@@ -59,7 +59,7 @@ fn missing(case: &Case<'_>, problems: &mut Lines) {
     problems.extend(missing.map(|member| {
         format!(
             "etcd has no member on {}, which is in roleGroups.etcd: an upgrade replaces one member after another, and needs all of \
-             them; add it again as docs/operations.md says (\"etcd of its own\")",
+             them; add it again as docs/operations/etcd.md says (\"A member that lost its data\")",
             member.name
         )
     }));
