@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use kubexm_files::OutputError;
-use kubexm_spec::ExitCode;
+use kubexm_spec::{ExitCode, one_line};
 
 /// Why a bundle could not be written, opened or read.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,7 @@ pub enum ArchiveError {
         at: u64,
     },
     /// A newer program wrote it.
-    #[error("{} is of a newer format: {what}; use the kubexm that came with it", path.display())]
+    #[error("{} is of a newer format: {}; use the kubexm that came with it", path.display(), one_line(what))]
     Newer {
         /// The file.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum ArchiveError {
         feature: &'static str,
     },
     /// A byte is not what it must be.
-    #[error("{} is damaged in {part}, at byte {offset}: {problem}; copy it again{}", path.display(), or_sign(part))]
+    #[error("{} is damaged in {part}, at byte {offset}: {}; copy it again{}", path.display(), one_line(problem), or_sign(part))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -102,7 +102,7 @@ pub enum ArchiveError {
         first: Vec<String>,
     },
     /// The bytes that are wanted can only be made by another compressor.
-    #[error("{} was written with {found}, and this program has {own}: it would write other bytes; use the kubexm-bundle that wrote it", path.display())]
+    #[error("{} was written with {}, and this program has {own}: it would write other bytes; use the kubexm-bundle that wrote it", path.display(), one_line(found))]
     EncoderMismatch {
         /// The bundle.
         path: PathBuf,
@@ -154,7 +154,7 @@ pub enum ArchiveError {
         offset: u64,
     },
     /// What is to be written contradicts itself: a fault of the caller.
-    #[error("this bundle cannot be written: {problem}")]
+    #[error("this bundle cannot be written: {}", one_line(problem))]
     Unwritable {
         /// Which rule of the format is broken, by what.
         problem: String,

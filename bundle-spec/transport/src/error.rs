@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kubexm_spec::reference::server_of;
-use kubexm_spec::{Digest, ExitCode, ExitError};
+use kubexm_spec::{Digest, ExitCode, ExitError, one_line};
 
 /// A transfer that did not come to its end. `origin` is always an address without credentials.
 #[derive(Debug, thiserror::Error)]
@@ -160,7 +160,7 @@ pub enum TransportError {
         reason: String,
     },
     /// An image, index or manifest that cannot be used.
-    #[error("image {reference}: {problem}")]
+    #[error("image {reference}: {}", one_line(problem))]
     Image {
         /// The reference, with the registry that was asked.
         reference: String,
@@ -169,7 +169,8 @@ pub enum TransportError {
     },
     /// The image is not made for the platform.
     #[error(
-        "image {reference} has nothing for {platform}; it has {found}; drop the platform from spec.bundle.platforms (and hosts of it from spec.hosts), or choose another image"
+        "image {reference} has nothing for {platform}; it has {}; drop the platform from spec.bundle.platforms (and hosts of it from spec.hosts), or choose another image",
+        one_line(found)
     )]
     NoPlatform {
         /// The reference, with the registry that was asked.

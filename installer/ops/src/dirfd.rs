@@ -125,6 +125,11 @@ impl DirFd {
         Ok(rustix::fs::renameat(&self.fd, from, &to.fd, name)?)
     }
 
+    /// Gives a file another name, in this folder. If it is a link, that gets the name.
+    pub(crate) fn hard_link(&self, file: &Path, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::linkat(CWD, file, &self.fd, name, AtFlags::empty())?)
+    }
+
     /// Removes a file or link.
     pub(crate) fn unlink(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)

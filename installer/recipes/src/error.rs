@@ -1,11 +1,13 @@
 //! Why no plan could be made.
 
 mod exit_code;
+mod lines;
 
 use kubexm_plan::ClusterId;
-use kubexm_spec::one_line;
 use kubexm_spec::rendering::RenderingMismatch;
 use kubexm_spec::unsupported::Unsupported;
+
+use lines::{count, gap_lines, lines};
 
 /// Why no plan could be made. No host was changed when one of these is returned.
 #[derive(Debug, thiserror::Error)]
@@ -441,20 +443,4 @@ pub enum RecipeError {
         /// The serialiser's error.
         reason: String,
     },
-}
-
-fn count(number: usize) -> String {
-    match number {
-        1 => "one artifact".to_owned(),
-        number => format!("{number} artifacts"),
-    }
-}
-
-fn gap_lines(gaps: &[String]) -> String {
-    // Hosts may have said a part of it.
-    gaps.iter().map(|gap| format!("\n- {}", one_line(gap))).collect()
-}
-
-fn lines(all: &[impl ToString]) -> String {
-    all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -11,10 +11,10 @@ use kubexm_engine::backup::{
 };
 use kubexm_engine::clock::rfc3339;
 use kubexm_plan::backup::{Archive, BackedUpCluster, BackupAnswer, BackupAsk, SnapshotFacts};
-use kubexm_plan::cluster_facts::EtcdMember;
+use kubexm_plan::cluster_facts::{EtcdMember, Gap};
 use kubexm_plan::{ClusterFacts, Recipient};
-use kubexm_spec::Cluster;
 use kubexm_spec::cluster::EtcdKind;
+use kubexm_spec::{Cluster, one_line};
 use zeroize::Zeroizing;
 
 use crate::access::Access;
@@ -29,6 +29,9 @@ use crate::identity;
 use crate::options::HostOptions;
 use crate::retention::{self, Candidates};
 use crate::session::Session;
+
+/// The most gaps that an error names.
+const MOST_GAPS: usize = 100;
 
 /// Where a backup goes.
 #[derive(Clone, Debug)]
@@ -268,7 +271,11 @@ fn healthy<'c>(fleet: &Fleet, cluster: &'c Cluster, running: &ClusterFacts) -> R
     };
     let planes = &cluster.role_groups.control_plane;
     planes.iter().find(works).map(String::as_str).ok_or_else(|| {
-        let gaps = running.gaps.iter().map(|gap| format!("\n- {}: {}: {}", gap.host, gap.what, gap.why));
+        // Hosts say what they do not see, and how often.
+        let line = |gap: &Gap| format!("\n- {}", one_line(&format!("{}: {}: {}", gap.host, gap.what, gap.why)));
+        let more = running.gaps.len().saturating_sub(MOST_GAPS);
+        let more = (more > 0).then(|| format!("\n- and {more} more"));
+        let gaps = running.gaps.iter().take(MOST_GAPS).map(line).chain(more);
         let text = format!(
             "no control plane that can be reached has a healthy member of etcd ({}){}",
             planes.join(", "),

@@ -77,10 +77,15 @@ impl Session<'_> {
             cluster: cluster.name.clone(),
             kind: cluster.registry.kind,
             bundles: kubexm_recipes::bundles(&facts, &depots),
-            stored: depots.iter().map(|(host, depot)| (host.clone(), depot.blobs.values().sum())).collect(),
+            stored: depots.iter().map(|(host, depot)| (host.clone(), stored(depot))).collect(),
             gaps,
         })
     }
+}
+
+/// Bytes that a host says it has: each of its blobs may be as large as it likes.
+fn stored(depot: &DepotContent) -> u64 {
+    depot.blobs.values().fold(0, |sum: u64, size| sum.saturating_add(*size))
 }
 
 /// What the depots of the registry hosts have; and the errors of those that did not answer.
@@ -187,4 +192,15 @@ pub(crate) async fn not_pruned_since(
 fn is_of_depot(op: &kubexm_plan::Op) -> bool {
     use kubexm_plan::Op;
     matches!(op, Op::File(file) if file.path == kubexm_plan::depot::CONFIG) || matches!(op, Op::BundlesRemoved(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_a_host_says_are_summed_without_an_end() {
+        let blobs = ["a", "b"].map(|text| (Digest::of(text), u64::MAX - 1)).into();
+        assert_eq!(stored(&DepotContent { blobs, ..DepotContent::default() }), u64::MAX);
+    }
 }

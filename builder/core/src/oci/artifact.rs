@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use kubexm_archive::{ArchiveError, Bundle, DOCUMENT_LIMIT, Documents, Layout, members};
-use kubexm_spec::Digest;
 use kubexm_spec::manifest::Manifest;
+use kubexm_spec::{Digest, one_line};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -60,10 +60,10 @@ pub enum ArtifactError {
         size: usize,
     },
     /// Something else is stored there.
-    #[error("it is not a bundle but {found}; name an artifact that kubexm-bundle push wrote")]
+    #[error("it is not a bundle but {}; name an artifact that kubexm-bundle push wrote", one_line(found))]
     NotABundle { found: String },
     /// Its artifact type is that of a bundle, but it is not a valid one.
-    #[error("the artifact is not one that kubexm-bundle wrote: {0}")]
+    #[error("the artifact is not one that kubexm-bundle wrote: {}", one_line(.0))]
     Broken(String),
 }
 

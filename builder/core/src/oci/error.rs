@@ -1,7 +1,7 @@
 //! What can go wrong between a bundle and a registry.
 
 use kubexm_archive::{ArchiveError, Layout};
-use kubexm_spec::ExitCode;
+use kubexm_spec::{ExitCode, one_line};
 use kubexm_transport::TransportError;
 
 use super::artifact::ArtifactError;
@@ -31,8 +31,9 @@ pub enum OciError {
     },
     /// The same bytes cannot be made here.
     #[error(
-        "{place} was written with the encoder {theirs:?}, and this program has {:?}: it would make another file; use the \
+        "{place} was written with the encoder {:?}, and this program has {:?}: it would make another file; use the \
          kubexm-bundle of that version, or give --recode for a file with the same content and signatures and other bytes",
+        one_line(theirs),
         Layout::own_encoder()
     )]
     Encoder {

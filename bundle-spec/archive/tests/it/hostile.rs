@@ -226,3 +226,18 @@ fn a_pipe_is_refused_and_not_waited_for() {
         assert!(ended.unwrap_err().contains("not a regular file"));
     }
 }
+
+#[test]
+fn what_is_wrong_with_a_bundle_quotes_a_part_of_it() {
+    let long = "x".repeat(1 << 20);
+    let edits: [&dyn Fn(Forged) -> Forged; 3] = [
+        &|forged| forged.edit_manifest("{\"arti", &format!("{{\"aaaa{long}\":1,\"arti")),
+        &|forged| forged.edit_layout("\"name\":\"", &format!("\"name\":\"{long}")),
+        &|forged| forged.edit_layout("\"encoder\":\"", &format!("\"encodes\":\"\",\"encoder\":\"{long}")),
+    ];
+    for (at, edit) in edits.iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = open(dir.path(), &edit(honest()).bytes()).unwrap_err();
+        assert!(error.to_string().len() < 5_000, "{at}: {} bytes", error.to_string().len());
+    }
+}

@@ -120,6 +120,11 @@ fn wrong(text: &str, why: impl Into<String>) -> RelationError {
     RelationError { text: text.chars().take(SHOWN).collect(), why: why.into() }
 }
 
+/// As much of a word as an error shows.
+fn begin(word: &str) -> String {
+    word.chars().take(SHOWN).flat_map(char::escape_debug).collect()
+}
+
 const fn symbol(comparison: Comparison) -> &'static str {
     match comparison {
         Comparison::Less => "<",
@@ -217,6 +222,7 @@ impl<'a> Words<'a> {
                 }
                 let next = self.peek();
                 if !next.is_empty() {
+                    let next = begin(next);
                     return Err(self.wrong(format!("`{operator}` and `{next}` stand in one pair of parentheses")));
                 }
                 Ok(match operator {
@@ -242,7 +248,7 @@ impl<'a> Words<'a> {
                     _ => Requirement::Unless { condition, then, otherwise },
                 })
             }
-            other => Err(self.wrong(format!("`{other}` is not an operator"))),
+            other => Err(self.wrong(format!("`{}` is not an operator", begin(other)))),
         }
     }
 }
@@ -257,6 +263,16 @@ mod tests {
 
     fn boxed(name: &str) -> Box<Requirement> {
         Box::new(one(name))
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_dependency_quotes_a_part_of_it() {
+        let long = "x".repeat(60_000);
+        for text in [format!("(a {long} b)"), format!("(a and b {long})"), format!("(a and b {long}\u{1b} c)")] {
+            let error = parse(&text).unwrap_err();
+            assert!(error.to_string().len() < 1000, "{} bytes", error.to_string().len());
+            assert!(!error.to_string().contains('\u{1b}'), "{error}");
+        }
     }
 
     #[test]

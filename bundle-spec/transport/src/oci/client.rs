@@ -351,13 +351,14 @@ impl Registry for OciRegistry {
         progress: &Progress<'_>,
     ) -> Result<(), TransportError> {
         let once: BTreeMap<Digest, &Descriptor> = blobs.iter().map(|blob| (blob.digest, blob)).collect();
-        let total: u64 = once.values().map(|blob| blob.size).sum();
+        // A registry says how large they are.
+        let total = once.values().fold(0, |sum: u64, blob| sum.saturating_add(blob.size));
         // What is here already, or was begun, says nothing of how fast the rest comes.
         let held = |blob: &Descriptor| {
             let whole = store.size(&blob.digest).filter(|size| *size == blob.size);
             whole.unwrap_or_else(|| store.partial_size(&blob.digest).min(blob.size))
         };
-        let done = AtomicU64::new(once.values().map(|blob| held(blob)).sum());
+        let done = AtomicU64::new(once.values().fold(0, |sum: u64, blob| sum.saturating_add(held(blob))));
         let done = &done;
         progress(done.load(Ordering::Relaxed), Some(total));
         // The limits of the client decide how many really run; the others wait without a connection or a buffer.

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use kubexm_spec::{ExitCode, Platform};
+use kubexm_spec::lock::Descriptor;
+use kubexm_spec::{Digest, ExitCode, Platform};
 use kubexm_transport::{
     Credentials, FileCandidate, HttpClient, HttpOptions, ImageCandidate, OciRegistry, Registry, TransportError, Want,
 };
@@ -202,4 +203,38 @@ async fn a_file_whose_size_nobody_says_ends_at_a_bound_and_nothing_of_it_stays()
     let medium = FileCandidate::folder(&dir.path().join("iso")).unwrap();
     let error = client().fetch(&[medium.below("x")], &Want::default(), &store, &quiet).await.unwrap_err();
     assert!(error.to_string().contains("more than 17179869184 bytes"), "{error}");
+}
+
+/// A registry's document may be megabytes of one text, and sizes in it may be anything.
+#[tokio::test]
+async fn what_a_registry_says_of_an_image_is_quoted_in_part_and_its_sizes_are_summed_without_an_end() {
+    let long = "x".repeat(1 << 20);
+    let index = |platform: &str| {
+        let digest = format!("sha256:{}", "0".repeat(64));
+        format!(
+            "{{\"schemaVersion\":2,\"manifests\":[{{\"mediaType\":\"{MANIFEST}\",\"digest\":\"{digest}\",\"size\":1,\"platform\":{{\"os\":\"linux\",\"architecture\":\"{platform}\"}}}}]}}"
+        )
+    };
+    let documents = [
+        format!("{{\"schemaVersion\":\"{long}\"}}"),
+        format!("{{\"schemaVersion\":2,\"mediaType\":\"{long}\"}}"),
+        format!(
+            "{{\"schemaVersion\":2,\"config\":{{\"digest\":\"{long}\",\"size\":1,\"mediaType\":\"a\"}},\"layers\":[]}}"
+        ),
+        index(&long),
+    ];
+    let (_dir, store) = store();
+    let registry = OciRegistry::new(client(), Credentials::anonymous()).with_store(store.clone());
+    for document in documents {
+        let server =
+            Server::start(move |_| Reply::new(200, document.clone().into_bytes()).header("content-type", MANIFEST))
+                .await;
+        let candidates = [ImageCandidate { plain_http: true, ..ImageCandidate::new(server.address(), "team/app") }];
+        let error = registry.resolve(&candidates, "v1", None, Platform::LINUX_AMD64).await.unwrap_err();
+        let text = kubexm_spec::error_chain(&error);
+        assert!(text.len() < 10_000, "{} bytes: {}", text.len(), &text[..300]);
+    }
+    let blob = |text: &str| Descriptor { media_type: "a".to_owned(), digest: Digest::of(text), size: u64::MAX };
+    let error = registry.fetch_blobs(&[], &[blob("a"), blob("b")], &store, &quiet).await.unwrap_err();
+    assert!(error.to_string().contains("more than any layer"), "{error}");
 }

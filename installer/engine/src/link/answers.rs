@@ -2,19 +2,18 @@
 //! a false answer about its own host harms only that host, and answers about others are refused here.
 
 mod addons;
+mod cluster;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kubexm_plan::cluster_facts::KubeadmCluster;
 use kubexm_plan::depot::DepotContent;
 use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
-use kubexm_plan::{
-    ClusterFacts, Facts, ObservedState, ProbeAnswer, SlotProvider, Step, StepDrift, StepId, Survey, mesh,
-};
+use kubexm_plan::{Facts, ObservedState, ProbeAnswer, SlotProvider, Step, StepDrift, StepId, Survey, mesh};
 
 use super::LinkError;
 pub(crate) use addons::addons;
+pub(crate) use cluster::cluster_facts;
 
 /// Of one step; an op reports a few.
 const MOST_DIFFERENCES: usize = 200;
@@ -24,6 +23,9 @@ const MOST_LINES: usize = 121;
 const MOST_LINES_OF_ALL: usize = 4_000;
 /// Of one line in bytes. A path has 4096 at most.
 const LONGEST_LINE: usize = 4096;
+
+/// Of [`Survey::past`] in bytes, which is a digest, and is kept in the operator's home.
+const LONGEST_PAST: usize = 200;
 
 /// Errors of sources of one request, which are few; and the bytes of one.
 const MOST_REASONS: usize = 4;
@@ -40,12 +42,11 @@ pub(crate) const MOST_OF_A_RUN: usize = 128 << 20;
 /// their system before it. Names and tags are put together, each name with each of its tags.
 const MOST_RECORDS: usize = 1000;
 const LONGEST_SERVED: usize = 1200;
+/// Of all that in bytes.
+const MOST_SERVED: usize = 512 << 20;
 
 /// Addresses of members of an etcd, which has a few.
 const MOST_MEMBERS: usize = 100;
-
-/// Programs of Kubernetes on a host, and images that a cluster has named for itself: there are a few.
-const MOST_PROGRAMS: usize = 20;
 
 /// A step's log and the file of an evidence in bytes; a host's own agent cuts logs at less. The number of files of an evidence.
 const LONGEST_LOG: usize = 4 << 20;
@@ -98,14 +99,19 @@ pub(crate) fn depot(host: &str, mut content: DepotContent) -> Result<DepotConten
             return Err(untrusted(host, reason));
         }
     }
-    let records = bundles.values().chain(left.values()).map(|bundle| &bundle.content);
-    let served = config.iter().chain(records).flat_map(|config| {
+    let records = || bundles.values().chain(left.values()).map(|bundle| &bundle.content);
+    let served = config.iter().chain(records()).flat_map(|config| {
         let images = config.images.iter().flat_map(|(name, one)| std::iter::once(name).chain(one.tags.keys()));
         images.chain(config.files.keys())
     });
     let mut names = served.chain(bundles.keys()).chain(left.keys()).chain(unreadable.keys());
     if names.any(|name| name.len() > LONGEST_SERVED) {
         return Err(untrusted(host, "a name in its registry that it reported is longer than any".to_owned()));
+    }
+    let repositories = config.iter().chain(records()).flat_map(|config| &config.images);
+    let together = repositories.map(|(name, one)| name.len() * (one.tags.len() + one.manifests.len()));
+    if together.fold(0, usize::saturating_add) > MOST_SERVED {
+        return Err(untrusted(host, "the images in its registry that it reported are more than any has".to_owned()));
     }
     unreadable.values_mut().for_each(|why| cut(why, LONGEST_LINE));
     Ok(content)
@@ -150,6 +156,9 @@ pub(crate) fn error(mut text: String) -> String {
 
 /// A survey may contain only steps that the host was asked about.
 pub(crate) fn surveyed(host: &str, asked: &[&Step], survey: Survey) -> Result<Survey, LinkError> {
+    if survey.past.len() > LONGEST_PAST {
+        return Err(untrusted(host, "what stands for all that happened there is longer than any digest".to_owned()));
+    }
     let known: BTreeSet<&StepId> = asked.iter().filter(|step| step.host == host).map(|step| &step.id).collect();
     match survey.holding.iter().find(|id| !known.contains(id)) {
         None => Ok(survey),
@@ -218,72 +227,6 @@ fn cut(text: &mut String, most: usize) {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most));
         text.push_str("...");
-    }
-}
-
-/// What is of a host in its cluster facts must be of that host.
-pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<ClusterFacts, LinkError> {
-    // Each list by its name: one that comes is looked at here, or it does not compile. What says something of the cluster is taken from
-    // control planes alone.
-    let ClusterFacts {
-        certificates,
-        balancers,
-        timers,
-        kubelets,
-        kubeadm,
-        gaps,
-        schema: _,
-        name: _,
-        id: _,
-        server_version: _,
-        nodes: _,
-        etcd: _,
-        components: _,
-        tight_budgets: _,
-        deprecated_apis: _,
-        network: _,
-        applied: _,
-    } = &mut facts;
-    for last in timers.iter_mut().filter_map(|timer| timer.last.as_mut()) {
-        cut(&mut last.what, LONGEST_LINE);
-    }
-    let of_kubelets = kubelets.iter_mut().flat_map(|one| [&mut one.runtime, &mut one.certificates, &mut one.server]);
-    of_kubelets.flatten().for_each(|text| cut(text, LONGEST_LINE));
-    for one in kubelets.iter_mut() {
-        one.programs.truncate(MOST_PROGRAMS);
-        let texts =
-            one.programs.iter_mut().flat_map(|one| [&mut one.name, &mut one.path].into_iter().chain(&mut one.package));
-        texts.for_each(|text| cut(text, LONGEST_LINE));
-    }
-    if let Some(kubeadm) = kubeadm {
-        let KubeadmCluster {
-            name,
-            version,
-            endpoint,
-            dns_domain,
-            pod_networks,
-            service_networks,
-            image_repository,
-            own_images,
-            etcd_data,
-        } = kubeadm;
-        let texts = [name, version, endpoint, dns_domain, pod_networks, service_networks, image_repository];
-        texts.into_iter().chain(etcd_data).chain(own_images.values_mut()).for_each(|text| cut(text, LONGEST_LINE));
-        own_images.retain(|path, _| path.len() <= LONGEST_LINE);
-        while own_images.len() > MOST_PROGRAMS {
-            own_images.pop_last();
-        }
-    }
-    for gap in gaps.iter_mut() {
-        cut(&mut gap.what, LONGEST_LINE);
-        cut(&mut gap.why, LONGEST_LINE);
-    }
-    let hosts = certificates.iter().map(|one| &one.host).chain(gaps.iter().map(|gap| &gap.host));
-    let hosts = hosts.chain(balancers.iter().map(|one| &one.host)).chain(timers.iter().map(|one| &one.host));
-    let hosts = hosts.chain(kubelets.iter().map(|one| &one.host));
-    match hosts.into_iter().find(|named| *named != host).cloned() {
-        None => Ok(facts),
-        Some(other) => Err(untrusted(host, format!("it reported what is of {}", shown(&other)))),
     }
 }
 

@@ -6,17 +6,19 @@ use kubexm_plan::cluster_facts::{
     APPLIED, AppliedCluster, BUDGETS, COMPONENTS, ClusterFacts, Component, Condition, DEPRECATED_APIS, DeprecatedApi,
     Gap, IDENTITY, KUBEADM_CONFIG, KubeadmCluster, NODES, NodeFacts, SERVER_VERSION, TightBudget, applied,
 };
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::gaps::Gaps;
 use super::{kubeadm, metrics};
-use crate::kube;
+use crate::kube::{self, pages};
 use crate::{Machine, OpError};
 
 const VERSION: &str = "/version";
 const ALL_NODES: &str = "/api/v1/nodes";
 const STATIC_PODS: &str = "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane";
-const ALL_BUDGETS: &str = "/apis/policy/v1/poddisruptionbudgets";
+/// The most budgets that are looked at: whoever has rights in one namespace makes any number of them, and a host has a time to answer.
+const MOST_BUDGETS: usize = 3_000;
 const ROLE: &str = "node-role.kubernetes.io/";
 
 /// The results.
@@ -40,21 +42,25 @@ pub(super) fn look(machine: &Machine, host: &str) -> Seen {
         return Seen { gaps: gaps.found, ..Seen::default() };
     };
     let record = format!("/api/v1/namespaces/{}/configmaps/{}", applied::NAMESPACE, applied::CONFIG_MAP);
-    let ([nodes, pods, record, budgets, config], metrics) = thread::scope(|scope| {
+    let ([nodes, pods, record, config], budgets, metrics) = thread::scope(|scope| {
         let ask = |path: String| scope.spawn(move || kube::raw(machine, &path));
         let metrics = scope.spawn(|| metrics::deprecated_apis(machine));
+        let budgets = scope.spawn(|| budgets(machine));
         let fault = || OpError::other("the request failed, because of a fault of this program".to_owned());
-        let asked =
-            [ALL_NODES.to_owned(), STATIC_PODS.to_owned(), record, ALL_BUDGETS.to_owned(), kubeadm::CONFIG.to_owned()]
-                .map(ask);
+        let asked = [ALL_NODES.to_owned(), STATIC_PODS.to_owned(), record, kubeadm::CONFIG.to_owned()].map(ask);
         let answers = asked.map(|asked| asked.join().unwrap_or_else(|_| Err(fault())));
-        (answers, metrics.join().unwrap_or_else(|_| Err(fault())))
+        let budgets = budgets.join().unwrap_or_else(|_| Err(fault()));
+        (answers, budgets, metrics.join().unwrap_or_else(|_| Err(fault())))
     });
     let mut seen = Seen { server_version: version["gitVersion"].as_str().map(str::to_owned), ..Seen::default() };
     seen.nodes = items(gaps.note(NODES, nodes)).iter().map(node).collect();
     seen.components = items(gaps.note(COMPONENTS, pods)).iter().map(component).collect();
-    seen.budgets = items(gaps.note(BUDGETS, budgets)).iter().filter_map(tight_budget).collect();
+    let (budgets, is_all) = gaps.note(BUDGETS, budgets).unwrap_or((Vec::new(), true));
+    seen.budgets = budgets;
     seen.budgets.sort();
+    if !is_all {
+        gaps.add(BUDGETS, format!("there are more than {MOST_BUDGETS}, and those are looked at"));
+    }
     seen.deprecated = gaps.note(DEPRECATED_APIS, metrics).unwrap_or_default();
     seen.nodes.sort_by(|one, other| one.name.cmp(&other.name));
     seen.components.sort_by(|one, other| (&one.node, &one.name).cmp(&(&other.node, &other.name)));
@@ -141,15 +147,50 @@ fn node(object: &Value) -> NodeFacts {
     }
 }
 
+/// What of a budget is read. All else a user may have written there.
+#[derive(Deserialize)]
+struct Budget {
+    metadata: Named,
+    #[serde(default)]
+    status: BudgetStatus,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct BudgetStatus {
+    expected_pods: u64,
+    disruptions_allowed: u64,
+    current_healthy: u64,
+    desired_healthy: u64,
+}
+
+/// Those that are tight, and whether all were looked at.
+fn budgets(machine: &Machine) -> Result<(Vec<TightBudget>, bool), OpError> {
+    let (mut tight, mut left) = (Vec::new(), MOST_BUDGETS);
+    let is_all = pages::read(machine, pages::BUDGETS, pages::OF_USERS, |page: Vec<Budget>| {
+        left = left.saturating_sub(page.len());
+        tight.extend(page.into_iter().filter_map(tight_budget));
+        left > 0
+    })?;
+    Ok((tight, is_all))
+}
+
 /// A budget that covers pods and lets none of them go now.
-fn tight_budget(object: &Value) -> Option<TightBudget> {
-    let number = |path: &str| object.pointer(path).and_then(Value::as_u64).unwrap_or(0);
-    let (pods, allowed) = (number("/status/expectedPods"), number("/status/disruptionsAllowed"));
+fn tight_budget(Budget { metadata, status }: Budget) -> Option<TightBudget> {
+    let BudgetStatus { expected_pods: pods, disruptions_allowed: allowed, current_healthy, desired_healthy } = status;
     (pods > 0 && allowed == 0).then(|| TightBudget {
-        name: format!("{}/{}", text(object, "/metadata/namespace"), text(object, "/metadata/name")),
+        name: format!("{}/{}", metadata.namespace, metadata.name),
         pods,
-        healthy: number("/status/currentHealthy"),
-        wanted: number("/status/desiredHealthy"),
+        healthy: current_healthy,
+        wanted: desired_healthy,
     })
 }
 

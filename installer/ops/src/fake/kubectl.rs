@@ -274,12 +274,20 @@ fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
         let next = there.next().map(|_| (first + page.len()).to_string());
         return Output::text(json!({"metadata": {"continue": next}, "items": page}).to_string());
     }
-    let budgets: Vec<Value> = system.setting("budgets.json").unwrap_or_default();
-    let (path, _) = path.split_once('?').unwrap_or((path, ""));
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let page_of = |all: Vec<Value>| {
+        let number = |name: &str| query.split('&').find_map(|part| part.strip_prefix(name)?.parse::<usize>().ok());
+        let (first, most) = (number("continue=").unwrap_or(0), number("limit=").unwrap_or(usize::MAX));
+        let mut there = all.into_iter().skip(first);
+        let page: Vec<Value> = there.by_ref().take(most).collect();
+        let next = there.next().map(|_| (first + page.len()).to_string());
+        json!({"metadata": {"continue": next}, "items": page})
+    };
+    let budgets = || system.setting::<Vec<Value>>("budgets.json").unwrap_or_default();
     let found = match path.trim_start_matches("/api/v1/") {
         "/version" => Some(json!({"gitVersion": versions::version_of_api(state)})),
         "/metrics" => return Output::text(String::new()),
-        "/apis/policy/v1/poddisruptionbudgets" => Some(json!({"items": budgets})),
+        "/apis/policy/v1/poddisruptionbudgets" => Some(page_of(budgets())),
         "nodes" => Some(json!({"items": state.cluster.nodes.values().collect::<Vec<_>>()})),
         "namespaces/kube-system/configmaps" => {
             let maps = state.cluster.objects.iter().filter(|(key, _)| key.starts_with("ConfigMap/kubexm-"));

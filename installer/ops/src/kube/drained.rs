@@ -11,10 +11,6 @@ use serde_json::Value;
 use super::{annotation, cordoned_by, find_node, pages, ready_condition};
 use crate::{Machine, OpError};
 
-/// Objects of a page: as JSON, which writes some characters with six, each has 9 MiB at most, and an answer 64.
-const PAGE: usize = 6;
-const BUDGETS: &str = "/apis/policy/v1/poddisruptionbudgets";
-
 /// What a drained node does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Left {
@@ -56,7 +52,7 @@ impl Left {
             "/api/v1/pods?fieldSelector=spec.nodeName%3D{node}%2Cstatus.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
         );
         let mut pods: Vec<(Pod, LeftPod)> = Vec::new();
-        pages::read(machine, &path, PAGE, |page: Vec<Pod>| {
+        pages::read(machine, &path, pages::OF_USERS, |page: Vec<Pod>| {
             pods.extend(page.into_iter().filter(goes).map(|pod| {
                 let left = of(&pod);
                 (pod, left)
@@ -64,7 +60,7 @@ impl Left {
             true
         })?;
         if pods.iter().any(|(_, pod)| !pod.terminating) {
-            pages::read(machine, BUDGETS, PAGE, |page: Vec<Budget>| {
+            pages::read(machine, pages::BUDGETS, pages::OF_USERS, |page: Vec<Budget>| {
                 for budget in page {
                     for (object, pod) in pods.iter_mut().filter(|(_, pod)| !pod.terminating) {
                         if blocks(&budget, object) {

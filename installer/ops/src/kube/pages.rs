@@ -6,6 +6,11 @@ use serde::de::DeserializeOwned;
 use super::raw_text;
 use crate::{Machine, OpError};
 
+/// Objects of a page of what users make: as JSON, which writes some characters with six, each has 9 MiB at most, and an answer 64.
+pub(crate) const OF_USERS: usize = 6;
+/// Budgets of all namespaces.
+pub(crate) const BUDGETS: &str = "/apis/policy/v1/poddisruptionbudgets";
+
 /// A page. What `T` does not have is not taken into memory.
 #[derive(Deserialize)]
 struct Page<T> {

@@ -14,6 +14,7 @@ use kubexm_plan::op::{LayoutDifference, RegistryLayout};
 use kubexm_spec::Digest;
 use kubexm_spec::digest::Hasher;
 
+use crate::dirfd::DirFd;
 use crate::fsio::{self, Access};
 use crate::path_state::{self, Look, PathEntry, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
@@ -130,7 +131,7 @@ impl Converge for RegistryLayout {
             fsio::remove(&machine.path(&path))?;
             for folder in Path::new(&path).ancestors().skip(1).take_while(|folder| ours(folder)) {
                 // A folder that contains something else by now is kept.
-                if fs::remove_dir(machine.path(folder)).is_err() {
+                if !fsio::remove_folder(&machine.path(folder)).unwrap_or(false) {
                     break;
                 }
             }
@@ -151,7 +152,8 @@ fn put_blob(machine: &Machine, path: &str, digest: &Digest) -> Result<(), OpErro
     let source = machine.blob(digest);
     let mut blob = File::open(&source).map_err(OpError::path("open the blob", &source))?;
     let real = machine.path(path);
-    let folder = fsio::make_parent(&real)?;
+    // A service of its own may own a folder on the way: what it makes of one later gets no name of a blob.
+    let (folder, name) = DirFd::made_for(&real)?;
     let found = verified(&mut blob, &mut io::sink()).map_err(OpError::path("read the blob", &source))?;
     if found != *digest {
         // A blob with a wrong digest is removed, so that the next run sends it again.
@@ -164,8 +166,8 @@ fn put_blob(machine: &Machine, path: &str, digest: &Digest) -> Result<(), OpErro
     if PathEntry::look(machine, path)? != PathEntry::Absent {
         fsio::remove(&real)?;
     }
-    if fs::hard_link(&source, &real).is_ok() {
-        return fsio::sync_folder(&folder).and_then(|()| machine.relabel(path));
+    if folder.hard_link(&source, name).is_ok() {
+        return folder.sync().and_then(|()| machine.relabel(path));
     }
     machine.place_file(path, Access::mode(MODE), |target| {
         if rustix::fs::ioctl_ficlone(&*target, &blob).is_ok() {

@@ -6,7 +6,7 @@ use crate::common::Host;
 use kubexm_ops::fake::RootedSystem;
 use kubexm_ops::{cluster_facts, dispatch};
 use kubexm_plan::ClusterId;
-use kubexm_plan::cluster_facts::{APPLIED, ClusterFacts, SERVER_VERSION, applied};
+use kubexm_plan::cluster_facts::{APPLIED, BUDGETS, ClusterFacts, SERVER_VERSION, applied};
 use kubexm_plan::op::{KubeObject, KubeadmInit, Op, Stamp};
 use serde_json::json;
 
@@ -29,6 +29,27 @@ fn control_plane() -> Host {
 
 fn gaps(facts: &ClusterFacts) -> Vec<&str> {
     facts.gaps.iter().map(|gap| gap.what.as_str()).collect()
+}
+
+/// Who has rights in one namespace makes any number of them, each as large as an object may be.
+#[test]
+fn budgets_of_users_are_read_in_pages_and_so_many_of_them_are_looked_at() {
+    let host = control_plane();
+    let with = |count: usize| {
+        let budget = |at: usize| {
+            json!({
+                "metadata": {"namespace": "web", "name": format!("b{at}"), "annotations": {"a": "x".repeat(100)}},
+                "status": {"expectedPods": 1, "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1},
+            })
+        };
+        host.put("/run/kubexm-double/budgets.json", (0..count).map(budget).collect::<serde_json::Value>().to_string());
+        cluster_facts::collect(&host.machine, "node1")
+    };
+    let few = with(20);
+    assert_eq!((few.tight_budgets.len(), gaps(&few).contains(&BUDGETS)), (20, false));
+    assert_eq!(few.tight_budgets[0].name, "web/b0");
+    let many = with(3_500);
+    assert_eq!((many.tight_budgets.len(), gaps(&many).contains(&BUDGETS)), (3_000, true));
 }
 
 fn certificate(days: i64) -> String {

@@ -281,7 +281,7 @@ fn check_compatible(
     let bundle = cx.kubernetes_version(first.platform)?;
     match (Version::of(server).line(), Version::of(&bundle).line()) {
         (Some(running), Some(carried)) if running != carried => {
-            Err(RecipeError::MinorMismatch { cluster: cx.cluster.name.clone(), server: server.clone(), bundle })
+            Err(RecipeError::MinorMismatch { cluster: cx.cluster.name.clone(), server: one_line(server), bundle })
         }
         _ => Ok(()),
     }

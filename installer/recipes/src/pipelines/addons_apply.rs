@@ -7,7 +7,7 @@ use kubexm_plan::cluster_facts::applied::{AppliedCluster, recorded};
 use kubexm_plan::{ClusterFacts, Op, Pipeline, Plan, Step, addons};
 use kubexm_spec::cluster::{Addon, AddonKind, Provisioner, RegistryKind, document};
 use kubexm_spec::manifest::Artifact;
-use kubexm_spec::{ArtifactKey, Kind};
+use kubexm_spec::{ArtifactKey, Kind, one_line};
 
 use crate::context::PlanContext;
 use crate::draft::Drafted;
@@ -148,12 +148,15 @@ fn check(cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<(), RecipeError
     let node = nodes.iter().find(|node| node.name() == first.name).ok_or(RecipeError::NoHosts { what: "hosts" })?;
     let bundle = cx.kubernetes_version(node.platform)?;
     match &running.server_version {
-        Some(server) if *server != bundle => Err(RecipeError::CannotApplyAddons {
-            reason: format!(
-                "the cluster has Kubernetes {server}, and the bundle's charts were rendered for {bundle}; build the bundle for {server}, or \
-                 run `kubexm-install upgrade` first"
-            ),
-        }),
+        Some(server) if *server != bundle => {
+            let server = one_line(server);
+            Err(RecipeError::CannotApplyAddons {
+                reason: format!(
+                    "the cluster has Kubernetes {server}, and the bundle's charts were rendered for {bundle}; build the bundle for {server}, \
+                     or run `kubexm-install upgrade` first"
+                ),
+            })
+        }
         _ => Ok(()),
     }
 }

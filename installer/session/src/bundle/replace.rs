@@ -3,6 +3,7 @@
 
 use kubexm_engine::clock;
 use kubexm_plan::BundleRecord;
+use kubexm_spec::one_line;
 use serde::Serialize;
 
 use crate::options::ReplaceOptions;
@@ -34,7 +35,8 @@ pub enum RefusedReason {
 impl ReplaceRefused {
     fn text(&self) -> String {
         let Self { reason, remembered_by, installed, offered } = self;
-        let keys = |of: &BundleRecord| of.signers.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        // A host may remember it, and say anything of it.
+        let keys = |of: &BundleRecord| one_line(&of.signers.iter().map(String::as_str).collect::<Vec<_>>().join(", "));
         match reason {
             RefusedReason::OtherSigner => {
                 let who = match offered.signers.is_empty() {
@@ -139,5 +141,15 @@ mod tests {
         assert_eq!(reason(&known, &record("new", &[], None), no), None, "the same content");
         assert_eq!(reason(&record("x", &[], None), &record("y", &[], None), no), None, "nobody ever signed");
         assert_eq!(reason(&record("x", &[], None), &record("y", &["ours"], Some(1)), no), None);
+    }
+
+    /// The stamp of each node has it.
+    #[test]
+    fn what_a_node_calls_keys_is_one_line_of_what_is_said() {
+        let long = "x".repeat(1 << 20);
+        let known = record("new", &["a\n\nthe bundle is signed by ops\u{1b}[2J", &long], None);
+        let refused = check(&known, &record("x", &["theirs"], None), ReplaceOptions::default(), "node1").unwrap_err();
+        let text = refused.to_string();
+        assert!(text.len() < 5_000 && text.lines().count() == 1 && !text.contains('\u{1b}'), "{} bytes", text.len());
     }
 }

@@ -1,6 +1,7 @@
 use serde_json::Value;
 
 use super::*;
+use crate::oci::referrer;
 
 fn layer(name: &str, content: &str) -> Layer {
     Layer { name: name.to_owned(), digest: Digest::of(content), size: content.len() as u64 }
@@ -45,6 +46,25 @@ fn what_is_stored_there_instead_of_a_bundle_is_named() {
     assert!(matches!(image, Err(ArtifactError::NotABundle { .. })));
     assert!(matches!(Artifact::parse(b"<html>"), Err(ArtifactError::NotABundle { .. })));
     assert!(matches!(changed(|v| v["manifests"] = Value::Array(vec![])), Err(ArtifactError::NotABundle { .. })));
+}
+
+/// A registry's document may be megabytes of one text.
+#[test]
+fn what_is_wrong_with_an_artifact_quotes_a_part_of_it() {
+    let long = "x".repeat(1 << 20);
+    let subject = Digest::of("subject");
+    for document in [
+        format!("{{\"schemaVersion\":\"{long}\"}}"),
+        format!("{{\"{long}\":"),
+        format!("{{\"manifests\":\"{long}\"}}"),
+        format!("{{\"manifests\":[\"{long}\"]}}"),
+    ] {
+        let listed = referrer::listed(document.as_bytes(), referrer::SIGNATURE_TYPE).unwrap_err();
+        let parsed = referrer::parse(document.as_bytes(), referrer::SIGNATURE_TYPE, &subject).unwrap_err();
+        for error in [Artifact::parse(document.as_bytes()).unwrap_err(), listed, parsed] {
+            assert!(error.to_string().len() < 5_000, "{} bytes", error.to_string().len());
+        }
+    }
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use kubexm_plan::cluster_facts::{Gap, TimerFacts};
+use kubexm_plan::cluster_facts::{EtcdMember, Gap, NodeFacts, TightBudget, TimerFacts};
 use kubexm_plan::op::StateDir;
-use kubexm_plan::{Difference, Undo};
+use kubexm_plan::{ClusterFacts, Difference, Undo};
 
 use super::*;
 
@@ -27,6 +27,46 @@ fn a_host_may_report_only_its_own_requested_steps() {
         assert!(error.starts_with("a: ") && !error.contains('\u{1b}'), "{error}");
     }
     assert!(surveyed("a", &[], survey(&["a/os.swap"])).is_err(), "it was asked about nothing");
+}
+
+/// It is kept in the operator's home.
+#[test]
+fn what_stands_for_the_past_of_a_host_has_an_end() {
+    let of = |past: String| surveyed("a", &[], Survey { past, ..survey(&[]) });
+    assert!(of("0".repeat(64)).is_ok());
+    assert!(of("0".repeat(1 << 20)).is_err());
+}
+
+#[test]
+fn what_no_cluster_has_is_not_gone_over() {
+    let good = ClusterFacts::default();
+    let node = |at: usize| NodeFacts { name: format!("n{at}"), ..NodeFacts::default() };
+    let gap = |at: usize| Gap { host: "a".to_owned(), what: at.to_string(), why: String::new() };
+    let member = |at: usize| EtcdMember {
+        id: at.to_string(),
+        name: String::new(),
+        peer_urls: Vec::new(),
+        version: None,
+        healthy: true,
+        learner: false,
+    };
+    let budget = |at: usize| TightBudget { name: format!("a/{at}"), pods: 1, healthy: 1, wanted: 1 };
+    let of = |facts: ClusterFacts| cluster_facts("a", facts);
+    let nodes = |count: usize| ClusterFacts { nodes: (0..count).map(node).collect(), ..good.clone() };
+    assert!(of(nodes(20_000)).is_ok());
+    let error = of(nodes(20_001)).expect_err("too many").to_string();
+    assert!(error.contains("20001 nodes"), "{error}");
+    assert!(of(ClusterFacts { etcd: (0..1_001).map(member).collect(), ..good.clone() }).is_err());
+    let twice = ClusterFacts { nodes: vec![node(1), node(1)], ..good.clone() };
+    assert!(of(twice).is_err(), "a node is there once");
+    // Users make budgets, and whatever fails is a gap: no reason to believe nothing else.
+    let facts = of(ClusterFacts { tight_budgets: (0..30_000).map(budget).collect(), ..good.clone() }).expect("facts");
+    assert_eq!((facts.tight_budgets.len(), facts.gaps.len()), (10_000, 1));
+    let facts = of(ClusterFacts { gaps: (0..30_000).map(gap).collect(), ..good.clone() }).expect("facts");
+    assert_eq!(facts.gaps.len(), 1_000);
+    let long = NodeFacts { kubelet: "v".repeat(1 << 20), ..node(1) };
+    let facts = of(ClusterFacts { nodes: vec![long], ..good }).expect("facts");
+    assert!(facts.nodes[0].kubelet.len() < 2 * LONGEST_LINE);
 }
 
 #[test]
@@ -186,7 +226,15 @@ fn names_in_a_registry_are_no_longer_than_they_can_be() {
     let mut odd = record("v1-x", good.clone());
     odd.unreadable = [("/a".to_owned(), "x".repeat(1 << 20))].into();
     assert!(depot("a", odd).expect("good").unreadable["/a"].len() < 2 * LONGEST_LINE);
+    let wide = |count: usize| {
+        let mut content = config(&"x".repeat(LONGEST_SERVED), "1", "f");
+        let tags = &mut content.images.values_mut().next().expect("a repository").tags;
+        tags.extend((0..count).map(|at| (at.to_string(), Digest::of("x"))));
+        now(content)
+    };
+    assert!(depot("a", wide(1_000)).is_ok());
     for lie in [
+        wide(500_000),
         now(config(&long, "1", "f")),
         now(config("a.b/c", &long, "f")),
         now(config("a.b/c", "1", &long)),

@@ -27,6 +27,8 @@ const MAX_STAGES: usize = 6;
 const TRIES: usize = 3;
 /// The most rounds of questions in one attempt.
 const MAX_ROUNDS: usize = 20;
+/// The most questions at once.
+const MOST_QUESTIONS: usize = 20;
 /// How long a hardware token of ssh-agent may wait for a touch. sshd has a limit of its own, if it is a real one.
 const TOUCH: Duration = Duration::from_secs(120);
 /// All answers of a server may take as long as so many slow ones.
@@ -272,6 +274,11 @@ impl Attempt<'_> {
         person: &mut bool,
     ) -> Option<Vec<String>> {
         let mut answers: Vec<String> = Vec::new();
+        if prompts.len() > MOST_QUESTIONS {
+            // Who answers them would do nothing else.
+            self.tried.push(format!("keyboard-interactive, which asks {} questions at once", prompts.len()));
+            return None;
+        }
         for asked in prompts {
             let text = shown(&asked.prompt);
             if let Some(password) = self.login.password.as_ref()

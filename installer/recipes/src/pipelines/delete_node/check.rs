@@ -3,6 +3,7 @@
 use kubexm_plan::cluster_facts::{ETCD, EtcdMember, NODES, SERVER_VERSION};
 use kubexm_plan::op::MemberRemove;
 use kubexm_spec::cluster::EtcdKind;
+use kubexm_spec::one_line;
 
 use super::context::DeleteContext;
 use crate::error::RecipeError;
@@ -48,8 +49,9 @@ pub(super) fn leaving<'a>(cx: &'a DeleteContext<'a>) -> Result<(Vec<Leaving<'a>>
     Ok((leaving, on))
 }
 
-fn cannot<T>(host: &str, reason: impl Into<String>) -> Result<T, RecipeError> {
-    Err(RecipeError::CannotDelete { host: host.to_owned(), reason: reason.into() })
+/// Control planes may have said a part of the reason.
+fn cannot<T>(host: &str, reason: impl AsRef<str>) -> Result<T, RecipeError> {
+    Err(RecipeError::CannotDelete { host: host.to_owned(), reason: one_line(reason.as_ref()) })
 }
 
 /// Refuses a host on which the others depend.

@@ -102,7 +102,8 @@ pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Resu
     let mut oldest: Vec<Resource> = Vec::new();
     for (step, op, found) in changes.iter().flat_map(|record| observations(record)) {
         let touched = touched(op);
-        let compared = touched.len() * oldest.len() + owned.units.len() + owned.folders.len();
+        let each: usize = touched.iter().map(steps).sum();
+        let compared = each.saturating_mul(oldest.len()).saturating_add(owned.units.len() + owned.folders.len());
         room.compare(compared).map_err(unreadable(host, step, op))?;
         let is_service_folder = classify(op, found, &mut owned).map_err(unreadable(host, step, op))?;
         let known = touched.iter().all(|resource| oldest.iter().any(|older| older.overlaps(resource)));
@@ -313,6 +314,14 @@ fn file(op: &Op) -> Option<&str> {
     }
 }
 
+/// So many bytes of a name or path are as quick to look at as the rest of a comparison.
+const QUICK: usize = 16;
+
+/// As how many comparisons one with this counts.
+fn steps(resource: &Resource) -> usize {
+    1 + resource.to_string().len() / QUICK
+}
+
 /// What an op changes, compared with older ops to find out whether it is new.
 fn touched(op: &Op) -> Vec<Resource> {
     let resources = op.resource_changes().into_iter().map(|change| change.resource);
@@ -326,7 +335,7 @@ fn touched(op: &Op) -> Vec<Resource> {
 #[cfg(test)]
 mod tests {
     use kubexm_plan::Undo;
-    use kubexm_plan::op::Sysctl;
+    use kubexm_plan::op::{Link, Sysctl};
     use kubexm_spec::cluster::Roles;
     use serde_json::{Value, json};
 
@@ -381,5 +390,16 @@ mod tests {
         let both = |count: usize| of(&[sysctl("os.one", count), sysctl("os.two", count)]);
         assert_eq!(both(100).unwrap().ops.len(), 1);
         assert!(both(50_000).unwrap_err().contains("changes more than any host has"));
+    }
+
+    #[test]
+    fn paths_of_kilobytes_count_as_what_they_take_to_compare() {
+        let link = |at: usize| {
+            let link = Link { path: format!("/{at:0>16384}"), target: "/x".to_owned(), accepted: Vec::new() };
+            record(&format!("os.link-{at}"), vec![(link.into(), json!({"path": "/x", "entry": {"is": "absent"}}))])
+        };
+        let of_many = |count: usize| of(&(0..count).map(link).collect::<Vec<_>>()).map(|owned| owned.ops.len());
+        assert_eq!(of_many(100), Ok(100));
+        assert!(of_many(5_000).unwrap_err().contains("changes more than any host has"));
     }
 }

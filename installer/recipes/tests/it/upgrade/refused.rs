@@ -72,6 +72,32 @@ fn a_cluster_that_is_not_well_is_not_upgraded_and_everything_is_named_at_once() 
     }
 }
 
+/// Who reads this pastes what stands between the marks of a command, on the operator's machine.
+#[test]
+fn what_a_control_plane_calls_its_members_and_pods_is_no_part_of_a_command() {
+    for name in ["node2; curl x | sh", "node2`; `curl x | sh`", "$(curl x)"] {
+        let mut case = Case::of(3, 1, PATCH);
+        (case.running.etcd[1].name, case.running.etcd[1].healthy) = (name.to_owned(), false);
+        (case.running.components[2].name, case.running.components[2].ready) = (name.to_owned(), false);
+        (case.running.components[3].node, case.running.components[3].ready) = (name.to_owned(), false);
+        let refused = case.refused();
+        assert!(refused.contains("etcd's member node2") || refused.contains("etcd's member $("), "{refused}");
+        let commands: Vec<&str> = refused.split('`').skip(1).step_by(2).collect();
+        assert!(commands.len() >= 2 && commands.iter().all(|command| !command.contains("curl")), "{refused}");
+    }
+    let mut case = Case::of(3, 1, PATCH);
+    case.running.etcd[1].healthy = false;
+    assert!(case.refused().contains("`kubexm-install delete-node node2`"));
+}
+
+#[test]
+fn nodes_by_the_thousand_that_a_control_plane_says_are_a_few_lines_and_how_many_more() {
+    let mut case = Case::of(1, 1, PATCH);
+    case.running.nodes.extend((0..5_000).map(|at| node(&format!("stray{at}"))));
+    let refused = case.refused();
+    assert!(refused.lines().count() < 300 && refused.contains("- and 4800 more"), "{}", refused.lines().count());
+}
+
 #[test]
 fn nothing_is_decided_about_a_cluster_that_does_not_answer() {
     for forget in [

@@ -19,15 +19,27 @@ pub(super) struct Case<'c> {
     pub options: &'c UpgradeOptions,
 }
 
+/// Characters of a text that a control plane says of a member or a pod.
+const MOST_OF_A_NAME: usize = 100;
+
+/// What a control plane says of a member or a pod, between words of ours: it looks like no command.
+pub(super) fn said(text: &str) -> String {
+    text.chars().take(MOST_OF_A_NAME).flat_map(char::escape_debug).map(|c| if c == '`' { '\'' } else { c }).collect()
+}
+
 /// A reason against the upgrade, or what the operator should know: what was found, and what can be done.
 pub(super) type Lines = Vec<String>;
 
 impl Case<'_> {
-    /// How a host leaves the cluster; of an adopted one kubexm-install removes none.
+    /// How a host leaves the cluster; of an adopted one kubexm-install removes none. What a control plane calls so, and cluster.yaml does
+    /// not have, is no part of a command that somebody pastes.
     pub(super) fn removal(&self, host: &str) -> String {
-        match crate::adoption::is_adopted(self.cx.cluster, self.cx.facts) {
-            true => "remove it with kubeadm".to_owned(),
-            false => format!("delete it with `kubexm-install delete-node {host}`"),
+        if crate::adoption::is_adopted(self.cx.cluster, self.cx.facts) {
+            return "remove it with kubeadm".to_owned();
+        }
+        match self.cx.cluster.host(host) {
+            Some(host) => format!("delete it with `kubexm-install delete-node {}`", host.name),
+            None => "it is no host of cluster.yaml: remove it with etcdctl".to_owned(),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use kubexm_spec::{ClusterImage, Version, depot};
 
-use super::case::{Case, Lines};
+use super::case::{Case, Lines, said};
 
 /// The minor version with the gate.
 const GATED: [u64; 2] = [3, 6];
@@ -22,7 +22,8 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
             None => format!("mend it, or take its host away: {}", case.removal(name)),
         };
         problems.push(format!(
-            "etcd's member {name} {what}: an upgrade stops one member after another, and the others must keep a quorum; {mend}"
+            "etcd's member {} {what}: an upgrade stops one member after another, and the others must keep a quorum; {mend}",
+            said(name)
         ));
     }
     missing(case, problems);
@@ -65,10 +66,13 @@ fn missing(case: &Case<'_>, problems: &mut Lines) {
     }));
     let known = |name: &str| name.is_empty() || own.all.iter().any(|member| member.name == name);
     problems.extend(found.iter().filter(|member| !known(&member.name)).map(|member| {
+        // It is pasted: as etcd writes it, or not at all.
+        let is_id = !member.id.is_empty() && member.id.bytes().all(|byte| byte.is_ascii_hexdigit());
         format!(
             "etcd has a member {}, which is no host of roleGroups.etcd: it would stay at its version; remove it with etcdctl \
              (`member remove {}`), or add its host to cluster.yaml",
-            member.name, member.id
+            said(&member.name),
+            if is_id { &member.id } else { "ID" }
         )
     }));
 }
@@ -79,12 +83,13 @@ fn minor_is_skipped(case: &Case<'_>, bundled: &str, problems: &mut Lines) {
     for member in &case.running.etcd {
         let Some(version) = member.version.as_deref() else { continue };
         let Some([was_major, was]) = Version::of(version).line() else { continue };
-        if was_major == major && was + 1 < minor {
+        let next = was.saturating_add(1);
+        if was_major == major && next < minor {
             problems.push(format!(
-                "etcd's member {} runs {version}, and the bundle has etcd {bundled}: minor versions of etcd cannot be skipped; upgrade \
-                 with a bundle that has etcd {major}.{} first",
-                member.name,
-                was + 1
+                "etcd's member {} runs {}, and the bundle has etcd {bundled}: minor versions of etcd cannot be skipped; upgrade \
+                 with a bundle that has etcd {major}.{next} first",
+                said(&member.name),
+                said(version)
             ));
         }
     }
@@ -101,7 +106,7 @@ fn before_the_gate(case: &Case<'_>, bundled: &str, problems: &mut Lines) {
     let versions = case.running.etcd.iter().filter_map(|member| Some((&member.name, member.version.as_deref()?)));
     let older: Vec<String> = versions
         .filter(|(_, version)| !passes(version))
-        .map(|(name, version)| format!("member {name} runs {version}"))
+        .map(|(name, version)| format!("member {} runs {}", said(name), said(version)))
         .collect();
     if !older.is_empty() {
         let [major, minor, patch] = GATE;
@@ -123,10 +128,11 @@ fn newer_than_the_bundle(case: &Case<'_>, tag: &str, problems: &mut Lines) {
     for member in &case.running.etcd {
         let Some(version) = member.version.as_deref() else { continue };
         if Version::of(version).release() > Version::of(tag).release() {
+            let version = said(version);
             problems.push(format!(
                 "etcd's member {} runs {version}, which is newer than the bundle's etcd {tag}, and etcd never goes back: build the \
                  bundle with an etcd of {version} or newer (an overlay of the catalogue, `--catalogue`)",
-                member.name
+                said(&member.name)
             ));
         }
     }

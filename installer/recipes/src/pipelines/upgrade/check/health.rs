@@ -2,8 +2,9 @@
 
 use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
 use kubexm_plan::op::KUBELET_CLIENT;
+use kubexm_spec::cluster::is_label;
 
-use super::case::{Case, Lines};
+use super::case::{Case, Lines, said};
 
 const DAY: i64 = 24 * 60 * 60;
 /// Certificates that end within this time are a warning.
@@ -14,7 +15,7 @@ pub(super) fn nodes(case: &Case<'_>, problems: &mut Lines, warnings: &mut Lines)
     for (name, node) in case.found.nodes() {
         if !node.facts.ready {
             let why = node.facts.conditions.iter().find(|condition| condition.kind == "Ready");
-            let why = why.map(|condition| format!(" ({})", condition.reason)).unwrap_or_default();
+            let why = why.map(|condition| format!(" ({})", said(&condition.reason))).unwrap_or_default();
             problems.push(format!(
                 "node {name} is not Ready{why}: mend it, or {}; `journalctl -u kubelet` there shows why",
                 case.removal(name)
@@ -28,10 +29,13 @@ pub(super) fn nodes(case: &Case<'_>, problems: &mut Lines, warnings: &mut Lines)
         }
     }
     for component in case.running.components.iter().filter(|component| !component.ready) {
-        problems.push(format!(
-            "{} on {} is not ready: `kubectl -n kube-system describe pod {}-{}` shows why",
-            component.name, component.node, component.name, component.node
-        ));
+        let (name, node) = (&component.name, &component.node);
+        // It is pasted.
+        let pod = match is_label(name) && case.cx.cluster.host(node).is_some() {
+            true => format!("`kubectl -n kube-system describe pod {name}-{node}`"),
+            false => "`kubectl -n kube-system describe pods -l tier=control-plane`".to_owned(),
+        };
+        problems.push(format!("{} on {} is not ready: {pod} shows why", said(name), said(node)));
     }
     let schedulable = case.found.nodes().filter(|(_, node)| node.facts.ready && !node.facts.unschedulable).count();
     if schedulable == 1 && case.found.nodes().any(|(_, node)| case.drains(node)) {

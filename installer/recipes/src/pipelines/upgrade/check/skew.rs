@@ -62,11 +62,11 @@ pub(super) fn one_minor(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
             "the cluster runs {newest}, and the bundle has {target}, which is older: Kubernetes cannot go back to an earlier \
              version; use a bundle with {newest} or a newer one"
         ));
-    } else if target.minor() > found.minor() + 1 {
+    } else if target.minor() > found.minor().saturating_add(1) {
         problems.push(format!(
             "the cluster runs {found}, and the bundle has {target}: minor versions cannot be skipped; upgrade with a bundle \
              of v1.{} first",
-            found.minor() + 1
+            found.minor().saturating_add(1)
         ));
     }
 }
@@ -75,7 +75,7 @@ pub(super) fn one_minor(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
 pub(super) fn kubelets(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
     let (oldest, target) = (&case.found.oldest, &case.found.target);
     for (name, node) in case.found.nodes() {
-        if node.kubelet.minor() + 1 < target.minor() && node.kubelet.minor() < oldest.minor() {
+        if node.kubelet.minor().saturating_add(1) < target.minor() && node.kubelet.minor() < oldest.minor() {
             problems.push(format!(
                 "kubelet on {name} is {}, which an earlier upgrade has left behind: finish that one first, with a bundle of \
                  v1.{}",
