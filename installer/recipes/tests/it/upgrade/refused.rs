@@ -93,7 +93,7 @@ fn what_a_control_plane_calls_its_members_and_pods_is_no_part_of_a_command() {
 #[test]
 fn nodes_by_the_thousand_that_a_control_plane_says_are_a_few_lines_and_how_many_more() {
     let mut case = Case::of(1, 1, PATCH);
-    case.running.nodes.extend((0..5_000).map(|at| node(&format!("stray{at}"))));
+    case.running.nodes.extend((0..5_000).map(|at| node_facts(&format!("stray{at}"))));
     let refused = case.refused();
     assert!(refused.lines().count() < 300 && refused.contains("- and 4800 more"), "{}", refused.lines().count());
 }
