@@ -25,6 +25,7 @@ pub fn run(
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
     check_hosts(opened.cluster(), recipe.named())?;
+    shell.check_can_confirm()?;
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let verified = opened.verify(&session)?;
     let options = args.failure.options(&again);

@@ -53,6 +53,7 @@ pub fn run(args: &ChangeArgs, aside: AsideArgs, backup: &Backup<'_>, display: &D
     let opened = session.open(&bundle)?.setting_aside(aside.set_aside).without_fan_out(args.failure.no_fan_out);
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
+    shell.check_can_confirm()?;
     let access = Access::obtain_with_backup(&session, opened.cluster(), (&bundle.trust, &hosts), backup.at)?;
     let verified = opened.verify(&session)?;
     let operators = verified.opened().cluster().proven_operators();

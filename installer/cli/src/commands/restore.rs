@@ -91,6 +91,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let commands = Commands(args);
     let place = args.roll_back.is_none().then(|| args.s3.place(&args.backup)).transpose()?;
     let source = session.cluster(&cluster)?;
+    if args.roll_back.is_none() {
+        shell.check_can_confirm()?;
+    }
     let access = match &args.roll_back {
         Some(_) => Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?,
         None => Access::obtain_with_backup(&session, source.cluster(), (&cluster.trust, &hosts), &args.backup)?,
@@ -100,6 +103,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         (Some(run), _) => {
             let named = Some(run.as_str()).filter(|name| !name.is_empty());
             let loaded = session.ledger_run_to_roll_back(Pipeline::Restore, source, access, named)?;
+            shell.check_can_confirm()?;
             shell.wait(loaded.roll_back(&hosts, &options, false))?
         }
         (None, None) => return Err(Failure::new(ExitCode::Usage, "name a backup")),

@@ -52,6 +52,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let options = failure.options(&again);
     let loaded = session.run_to_roll_back(session.open(&inputs.bundle.options())?, inputs.run.as_deref());
     let loaded = loaded.map_err(|error| inputs.explain(direction, error))?;
+    shell.check_can_confirm()?;
     let skip = args.unreachable == Unreachable::Skip;
     let ended = shell.wait(loaded.roll_back(&hosts, &options, skip))?;
     ended::report(&ended, "", display)

@@ -38,8 +38,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let opened = session.open(&bundle)?.without_fan_out(args.failure.no_fan_out);
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
-    let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let plan = plan_file::read(plan, &opened)?;
+    shell.check_can_confirm()?;
+    let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let steps = plan.plan.plan();
     let aside = steps.steps.iter().flat_map(|step| &step.ops).any(|op| matches!(op, Op::MoveAside(_)));
     let upgrade = steps.pipeline == Pipeline::Upgrade;

@@ -1,0 +1,62 @@
+//! What is wrong with what was typed: said first, with the exit code that a script can act on.
+
+use std::fs;
+
+use predicates::prelude::*;
+use predicates::str::contains;
+
+use crate::site::{Site, closed_port, cluster_yaml};
+
+/// A site with a cluster.yaml of the operator.
+fn site() -> (Site, String) {
+    let site = Site::new();
+    let file = site.path("cluster.yaml");
+    fs::write(&file, cluster_yaml(&[("node1", closed_port())])).unwrap();
+    (site, file.display().to_string())
+}
+
+#[test]
+fn what_is_wrong_with_the_arguments_is_told_before_a_yes_is_asked_for() {
+    let (site, file) = site();
+    let bundle = site.bundle(closed_port());
+    let bundle = bundle.to_str().unwrap();
+    let wrong: [(&[&str], i32, &str); 12] = [
+        (&["create", "--bundle", "/nowhere"], 37, "/nowhere does not exist"),
+        (&["upgrade", "--bundle", "/nowhere"], 37, "/nowhere does not exist"),
+        (&["create", "--bundle", bundle, "-f", "/nowhere.yaml"], 20, "/nowhere.yaml"),
+        (&["add-node", "node7", "--bundle", bundle, "-f", &file], 20, "node7"),
+        (&["run", "/nowhere.json", "--bundle", bundle], 20, "/nowhere.json"),
+        (&["reset", "-f", "/nowhere.yaml"], 20, "/nowhere.yaml"),
+        (&["reset", "-f", &file, "--only", "node7"], 20, "node7"),
+        (&["reset", "-f", &file, "--roll-back", "RUN"], 2, "has no run RUN"),
+        (&["delete-node", "node7", "-f", &file], 20, "node7"),
+        (&["certs", "renew", "-f", "/nowhere.yaml"], 20, "/nowhere.yaml"),
+        (&["registry", "prune", "-f", "/nowhere.yaml"], 20, "/nowhere.yaml"),
+        (&["rollback", "RUN"], 2, "there is no run RUN"),
+    ];
+    for (args, code, text) in wrong {
+        let refused = site.install(args).assert().code(code);
+        refused.stderr(contains(text).and(contains("-y").not()));
+    }
+}
+
+#[test]
+fn a_change_without_a_terminal_needs_a_yes_before_a_host_is_contacted() {
+    let (site, file) = site();
+    let bundle = site.bundle(closed_port());
+    let bundle = bundle.to_str().unwrap();
+    let changes: [&[&str]; 9] = [
+        &["--bundle", bundle],
+        &["create", "--bundle", bundle],
+        &["upgrade", "--bundle", bundle],
+        &["addons", "apply", "--bundle", bundle],
+        &["reset", "-f", &file],
+        &["delete-node", "node1", "-f", &file],
+        &["adopt", "-f", &file],
+        &["certs", "renew", "-f", &file],
+        &["registry", "prune", "-f", &file],
+    ];
+    for args in changes {
+        site.install(args).assert().code(11).stderr(contains("-y").and(contains("/nowhere/key").not()));
+    }
+}
