@@ -4,6 +4,7 @@ use std::fs;
 
 use predicates::prelude::*;
 use predicates::str::contains;
+use serde_json::Value;
 
 use crate::site::{Site, closed_port, cluster_yaml};
 
@@ -59,4 +60,26 @@ fn a_change_without_a_terminal_needs_a_yes_before_a_host_is_contacted() {
     for args in changes {
         site.install(args).assert().code(11).stderr(contains("-y").and(contains("/nowhere/key").not()));
     }
+}
+
+#[test]
+fn a_command_line_that_is_not_understood_is_an_event_with_json_and_a_text_without() {
+    let site = Site::new();
+    for (args, text) in [
+        (&["preflight", "--json"][..], "--bundle"),
+        (&["preflight", "--bundel", "x", "--json"], "'--bundle'"),
+        (&["prefligt", "--json"], "'preflight'"),
+        (&["status", "--json", "--watch"], "cannot be used with"),
+        (&["--json"], "--bundle"),
+    ] {
+        let output = site.install(args).assert().code(2).stderr("").get_output().stdout.clone();
+        let result: Value = serde_json::from_slice(&output).unwrap();
+        assert_eq!(result["schema"], "kubexm.io/event/v1", "{result}");
+        assert_eq!((result["type"].as_str(), result["ok"].as_bool()), (Some("result"), Some(false)), "{result}");
+        assert_eq!(result["exitCode"], 2, "{result}");
+        let summary = result["summary"].as_str().unwrap();
+        assert!(summary.contains(text) && !summary.starts_with("error"), "{result}");
+    }
+    site.install(&["preflight"]).assert().code(2).stdout("").stderr(contains("error: ").and(contains("Usage:")));
+    site.install(&["preflight", "--json", "--help"]).assert().success().stdout(contains("Usage:"));
 }
