@@ -78,10 +78,10 @@ impl kubexm_session::Commands for Commands<'_> {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     if args.dry_run {
         let shell = Shell::looking(display)?;
-        return look(args, (&shell, shell.session(), args.hosts.options()), display);
+        return look(args, (&shell, shell.session(), args.hosts.options()?), display);
     }
     let shell = Shell::changing(display, args.yes)?;
-    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
+    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options()?);
     let commands = Commands(args);
     let source = session.cluster(&cluster)?;
     if args.roll_back.is_none() {

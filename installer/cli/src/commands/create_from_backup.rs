@@ -46,7 +46,7 @@ impl kubexm_session::Commands for Commands<'_> {
 
 pub fn run(args: &ChangeArgs, aside: AsideArgs, backup: &Backup<'_>, display: &Display) -> Result<(), Failure> {
     let shell = Shell::changing(display, args.yes)?;
-    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
+    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options()?);
     let place = backup.s3.place(backup.at)?;
     let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
     let commands = Commands { again, aside, backup };

@@ -87,7 +87,7 @@ impl kubexm_session::Commands for Commands<'_> {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::changing(display, args.yes)?;
-    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
+    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options()?);
     let commands = Commands(args);
     let place = args.roll_back.is_none().then(|| args.s3.place(&args.backup)).transpose()?;
     let source = session.cluster(&cluster)?;

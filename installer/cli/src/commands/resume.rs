@@ -42,7 +42,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let (session, direction) = (shell.session(), Direction::Forward);
     let typed = (&args.bundle, &args.hosts, &args.failure);
     let inputs = Inputs::of(session.home, direction, args.run.as_deref(), typed, session.events)?;
-    let hosts = inputs.hosts.options();
+    let hosts = inputs.hosts.options()?;
     let again = Again { bundle: &inputs.bundle, hosts: &inputs.hosts, failure: &inputs.failure };
     let options = inputs.failure.options(&again);
     let loaded = session.run_to_resume(session.open(&inputs.bundle.options())?, inputs.run.as_deref());

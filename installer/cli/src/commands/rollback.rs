@@ -47,7 +47,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let (session, failure, direction) = (shell.session(), FailureArgs::default(), Direction::Back);
     let typed = (&args.bundle, &args.hosts, &failure);
     let inputs = Inputs::of(session.home, direction, args.run.as_deref(), typed, session.events)?;
-    let hosts = inputs.hosts.options();
+    let hosts = inputs.hosts.options()?;
     let again = Again { bundle: &inputs.bundle, hosts: &inputs.hosts, failure: &failure };
     let options = failure.options(&again);
     let loaded = session.run_to_roll_back(session.open(&inputs.bundle.options())?, inputs.run.as_deref());

@@ -33,7 +33,7 @@ pub struct Args {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let Args { plan, change: args } = args;
     let shell = Shell::changing(display, args.yes)?;
-    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
+    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options()?);
     let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
     let opened = session.open(&bundle)?.without_fan_out(args.failure.no_fan_out);
     opened.check_remembered(&session)?;

@@ -104,7 +104,7 @@ fn end(clusters: &[ClusterStatus]) -> Result<(), Failure> {
 /// Asks the hosts.
 fn view(args: &Args, display: &Display) -> Result<ClusterView, Failure> {
     let shell = Shell::looking(display)?;
-    let (session, hosts) = (shell.session(), args.hosts.options());
+    let (session, hosts) = (shell.session(), args.hosts.options()?);
     let (file, bundle, bases) = (args.file.clone(), args.bundle.clone(), args.bases.clone());
     let cluster = ClusterOptions { file, bundle, bases, trust: args.trust.options() };
     let source = session.cluster(&cluster)?;

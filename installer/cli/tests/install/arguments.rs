@@ -83,3 +83,18 @@ fn a_command_line_that_is_not_understood_is_an_event_with_json_and_a_text_withou
     site.install(&["preflight"]).assert().code(2).stdout("").stderr(contains("error: ").and(contains("Usage:")));
     site.install(&["preflight", "--json", "--help"]).assert().success().stdout(contains("Usage:"));
 }
+
+#[test]
+fn a_file_of_known_hosts_that_is_named_and_not_there_is_an_error_unless_it_may_be_made() {
+    let (site, file) = site();
+    let none = site.path("none").display().to_string();
+    for verb in [&["status"][..], &["reset", "-y"], &["certs", "check"], &["backup", "--to", "backups"]] {
+        let refused = site.install(&[verb, &["-f", &file, "--known-hosts", &none]].concat()).assert().code(20);
+        refused.stderr(contains(format!("--known-hosts {none}: there is no such file")).and(contains("--accept-new")));
+    }
+    let folder = site.folder.path().to_str().unwrap();
+    let refused = site.install(&["status", "-f", &file, "--known-hosts", folder]).assert().code(20);
+    refused.stderr(contains("it is a folder"));
+    let made = site.install(&["status", "-f", &file, "--known-hosts", &none, "--accept-new-host-keys"]).assert();
+    made.code(51).stderr(contains("/nowhere/key"));
+}

@@ -39,7 +39,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     };
     let to = args.s3.place(to)?;
     let shell = Shell::looking(display)?;
-    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
+    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options()?);
     let source = session.cluster(&cluster)?;
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
     let keep = args.keep.and_then(|keep| usize::try_from(keep).ok());

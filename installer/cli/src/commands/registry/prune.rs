@@ -80,7 +80,7 @@ impl kubexm_session::Commands for Commands<'_> {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let keep = args.keep.iter().map(|text| kept(text)).collect::<Result<Vec<_>, Failure>>()?;
     let shell = if args.dry_run { Shell::looking(display)? } else { Shell::changing(display, args.yes)? };
-    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
+    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options()?);
     let commands = Commands(args);
     let source = session.cluster(&cluster)?;
     if !args.dry_run && args.roll_back.is_none() {
