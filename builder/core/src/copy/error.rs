@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::ArchiveError;
-use kubexm_spec::ExitCode;
+use kubexm_spec::{ExitCode, amount, amount_needed};
 
 use crate::disk::fix;
 
@@ -76,9 +76,9 @@ pub enum CopyError {
     },
     /// The target's file system holds no file of this size.
     #[error(
-        "{} has {size} bytes, and {} is {system}, where a file has at most {limit}; split the bundle: \
+        "{} has {}, and {} is {system}, where a file has at most {}; split the bundle: \
          kubexm-bundle join --split 4095M -o NEW/NAME.tar.zst {} (or build it with --split 4095M), and copy that",
-        path.display(), target.display(), path.display()
+        path.display(), amount_needed(*size), target.display(), amount(*limit), path.display()
     )]
     FileTooLarge {
         /// The file.
@@ -93,7 +93,10 @@ pub enum CopyError {
         limit: u64,
     },
     /// There is not enough room.
-    #[error("{} has {free} bytes free, and {needed} are needed; free space there, or split the bundle over several media{}", target.display(), rooms(replaced))]
+    #[error(
+        "{} has {} free, and {} are needed; free space there, or split the bundle over several media{}",
+        target.display(), amount(*free), amount_needed(*needed), rooms(replaced)
+    )]
     NoRoom {
         /// The target folder.
         target: PathBuf,

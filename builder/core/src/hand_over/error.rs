@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{ArchiveError, DamageReport};
-use kubexm_spec::{ExitCode, Platform};
+use kubexm_spec::{ExitCode, Platform, amount, amount_needed};
 
 use crate::BuildError;
 use crate::disk::fix;
@@ -77,7 +77,10 @@ pub enum HandOverError {
         problem: &'static str,
     },
     /// There is not enough room.
-    #[error("{} has {free} bytes free, and the hand-over needs {needed}; free space there, or name another folder", path.display())]
+    #[error(
+        "{} has {} free, and the hand-over needs {}; free space there, or name another folder",
+        path.display(), amount(*free), amount_needed(*needed)
+    )]
     NoRoom {
         /// Where the folder is to be.
         path: PathBuf,

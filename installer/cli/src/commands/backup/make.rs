@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use kubexm_engine::clock::rfc3339;
 use kubexm_session::{Access, BackedUp, BackupOptions};
-use kubexm_spec::{ExitCode, counted};
+use kubexm_spec::{ExitCode, amount, counted};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
@@ -59,13 +59,13 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
                 count => format!("; {} removed", counted(count, "older backup")),
             };
             display.answer(&format!(
-                "backup of cluster {} of {} in {}: etcd at revision {} with {}, {} bytes encrypted for {}{older}",
+                "backup of cluster {} of {} in {}: etcd at revision {} with {}, {} encrypted for {}{older}",
                 about.cluster,
                 rfc3339(about.created),
                 at,
                 about.etcd.revision,
                 counted(about.etcd.keys, "key"),
-                about.archive.size,
+                amount(about.archive.size),
                 about.recipients.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             ));
         }
