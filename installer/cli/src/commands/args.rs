@@ -29,13 +29,14 @@ pub struct BundleArgs {
     pub replace: ReplaceArgs,
 }
 
-/// cluster.yaml alone, or a bundle that contains one.
+/// cluster.yaml alone, or a bundle that contains one. The group shows in the usage that one of the two is needed.
 #[derive(Clone, Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("cluster-source").args(["file", "bundle"]).required(true).multiple(true)))]
 pub struct ClusterArgs {
     /// cluster.yaml of the cluster; needed where no bundle is given
-    #[arg(short = 'f', long = "file", value_name = "FILE", required_unless_present = "bundle")]
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Bundle whose cluster.yaml is used; also needed for hosts of another architecture than this machine's
+    /// Bundle whose cluster.yaml is used; needed where no -f is given, and for hosts of another architecture than this machine's
     #[arg(long, value_name = "FILE")]
     pub bundle: Option<PathBuf>,
     /// For a delta: a bundle that has what it leaves out; may be given several times
@@ -133,6 +134,13 @@ impl TrustArgs {
 }
 
 impl BundleArgs {
+    /// `--bundle` of a verb that finds it in the record of the run.
+    pub fn recorded(bundle: clap::Arg) -> clap::Arg {
+        bundle
+            .required(false)
+            .help("The bundle, where it is not there any more [default: the one that the run was started with]")
+    }
+
     /// For a session.
     pub fn options(&self) -> BundleOptions {
         let Self { bundle, bases, file, .. } = self.clone();

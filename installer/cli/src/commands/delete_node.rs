@@ -22,7 +22,11 @@ use crate::terminal::Shell;
 ///   kubexm-install delete-node cp3 -f cluster.yaml --unreachable skip    # it is gone for good
 ///   kubexm-install delete-node worker7 -f cluster.yaml --roll-back       # of a deletion that failed half-way
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(
+    verbatim_doc_comment,
+    override_usage = "kubexm-install delete-node [OPTIONS] -f <FILE> <HOST>...
+       kubexm-install delete-node [OPTIONS] --bundle <FILE> <HOST>..."
+)]
 pub struct Args {
     /// Names of the hosts
     #[arg(required = true, value_name = "HOST")]

@@ -22,7 +22,7 @@ use crate::terminal::Shell;
 ///   kubexm-install resume --bundle /media/usb/site.tar.zst            # the bundle is somewhere else now
 ///   kubexm-install resume 20261120T081502Z-4f1c
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment, mut_arg("bundle", |arg| arg.required(false)))]
+#[command(verbatim_doc_comment, mut_arg("bundle", BundleArgs::recorded))]
 pub struct Args {
     /// Run id, as `status` shows it [default: the cluster's last run]
     run: Option<String>,

@@ -17,7 +17,7 @@ use crate::terminal::Shell;
 #[group(skip)]
 pub struct Args {
     /// Place for backups, a folder or s3://BUCKET/PREFIX; each gets a folder of its own in it
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, value_name = "PLACE", required = true)]
     to: Option<PathBuf>,
     #[command(flatten)]
     cluster: ClusterArgs,
