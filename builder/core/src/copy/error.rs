@@ -13,7 +13,7 @@ use crate::disk::fix;
 pub enum CopyError {
     /// What is there may not be replaced.
     #[error(transparent)]
-    Output(#[from] kubexm_files::OutputError),
+    Output(kubexm_files::NoOption),
     /// The operating system refused something.
     #[error("cannot {action} {}{}", path.display(), fix(source, FULL))]
     Io {
@@ -157,6 +157,12 @@ fn rooms(replaced: &[PathBuf]) -> String {
     format!("; {} will be replaced and may be removed first", names.join(", "))
 }
 
+impl From<kubexm_files::OutputError> for CopyError {
+    fn from(error: kubexm_files::OutputError) -> Self {
+        Self::Output(kubexm_files::NoOption(error))
+    }
+}
+
 impl CopyError {
     /// How a program ends on it.
     pub fn exit_code(&self) -> ExitCode {
@@ -170,7 +176,7 @@ impl CopyError {
             Self::Name { .. } | Self::SourceDamaged { .. } => ExitCode::BundleDamaged,
             Self::Locked { .. } => ExitCode::HostLocked,
             Self::Archive(error) => error.exit_code(),
-            Self::Output(error) => error.exit_code(),
+            Self::Output(error) => error.0.exit_code(),
         }
     }
 }
