@@ -48,6 +48,7 @@ pub fn run(args: &ChangeArgs, aside: AsideArgs, backup: &Backup<'_>, display: &D
     let shell = Shell::changing(display, args.yes)?;
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options()?);
     let place = backup.s3.place(backup.at)?;
+    place.check_backup()?;
     let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
     let commands = Commands { again, aside, backup };
     let opened = session.open(&bundle)?.setting_aside(aside.set_aside).without_fan_out(args.failure.no_fan_out);

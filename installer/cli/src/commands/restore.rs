@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kubexm_plan::Pipeline;
-use kubexm_session::{Access, Restore, RunOptions, Unreachable};
+use kubexm_session::{Access, BackupPlace, Restore, RunOptions, Unreachable};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure};
 
@@ -90,6 +90,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options()?);
     let commands = Commands(args);
     let place = args.roll_back.is_none().then(|| args.s3.place(&args.backup)).transpose()?;
+    place.as_ref().map_or(Ok(()), BackupPlace::check_backup)?;
     let source = session.cluster(&cluster)?;
     if args.roll_back.is_none() {
         shell.check_can_confirm()?;

@@ -21,7 +21,7 @@ fn what_is_wrong_with_the_arguments_is_told_before_a_yes_is_asked_for() {
     let (site, file) = site();
     let bundle = site.bundle(closed_port());
     let bundle = bundle.to_str().unwrap();
-    let wrong: [(&[&str], i32, &str); 12] = [
+    let wrong: [(&[&str], i32, &str); 14] = [
         (&["create", "--bundle", "/nowhere"], 37, "/nowhere does not exist"),
         (&["upgrade", "--bundle", "/nowhere"], 37, "/nowhere does not exist"),
         (&["create", "--bundle", bundle, "-f", "/nowhere.yaml"], 20, "/nowhere.yaml"),
@@ -33,6 +33,8 @@ fn what_is_wrong_with_the_arguments_is_told_before_a_yes_is_asked_for() {
         (&["delete-node", "node7", "-f", &file], 20, "node7"),
         (&["certs", "renew", "-f", "/nowhere.yaml"], 20, "/nowhere.yaml"),
         (&["registry", "prune", "-f", "/nowhere.yaml"], 20, "/nowhere.yaml"),
+        (&["restore", "/nowhere", "-f", &file], 57, "/nowhere is no backup"),
+        (&["create", "--from-backup", "/nowhere", "--bundle", bundle], 57, "/nowhere is no backup"),
         (&["rollback", "RUN"], 2, "there is no run RUN"),
     ];
     for (args, code, text) in wrong {
