@@ -80,6 +80,10 @@ fn no_message_names_an_option_that_the_verb_lacks() {
         let said = text(&["extract", "site.tar.zst", "file/file.bin", "--oci-archive", target]);
         assert!(said.contains("name another file") && !said.contains("-o"), "{said}");
     }
+    let said = text(&["inspect", "--html", "none/page.html", "site.tar.zst"]);
+    assert!(said.contains("name another file with --html"), "{said}");
+    let said = text(&["packages", "key", "none/key"]);
+    assert!(said.contains("name another file") && !said.contains("-o"), "{said}");
     let named = text(&["hand-over", "site.tar.zst", "out", "--name", "a:b"]);
     assert_contains(&named, &["a:b", "hand-over: --name"]);
 }
