@@ -8,7 +8,7 @@ use kubexm_manifests::{CatalogueError, RequireError};
 use kubexm_packages::solve::Unsolvable;
 use kubexm_signing::image::{BadPolicy, Unsigned};
 use kubexm_spec::rendering::RenderingMismatch;
-use kubexm_spec::{ArtifactKey, Digest, ExitCode, ExitError, Platform, counted_of, error_chain};
+use kubexm_spec::{ArtifactKey, Digest, ExitCode, ExitError, Platform, amount, amount_needed, counted_of, error_chain};
 use kubexm_transport::TransportError;
 
 use crate::by_cause;
@@ -138,8 +138,8 @@ pub enum BuildError {
     },
     /// A disk is too small for what would be written.
     #[error(
-        "no room for {what}: {} has {free} bytes free, and at least {needed} are needed; free space there, or choose another folder",
-        path.display()
+        "no room for {what}: {} has {} free, and at least {} are needed; free space there, or choose another folder",
+        path.display(), amount(*free), amount_needed(*needed)
     )]
     NoRoom {
         /// The folder.

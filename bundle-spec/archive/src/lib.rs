@@ -71,7 +71,7 @@ pub use merge::merge;
 pub use partial::{make_mark, open_locked, partial_path};
 pub use read::Bundle;
 pub use references::{Incomplete, Missing, check_references};
-pub use sidecar::{BUNDLE, check_target, foreign_sums, taken_by};
+pub use sidecar::{BUNDLE, check_target, foreign_sums, in_other_form, taken_by};
 pub use sign::{Signed, Signing, detached_path_of, write_detached};
 pub use signature_slot::{SIGNATURE_ROOM, Signature};
 pub use source::ReadAt;

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use kubexm_files::{Access, Kind};
+use kubexm_files::{Access, Kind, is_stdout};
 
 use crate::source::io_error;
 use crate::volume_header::{LEN, MAGIC, MAX, VolumeHeader};
@@ -40,15 +40,39 @@ pub fn taken_by<'f>(target: &Path, files: &'f [PathBuf]) -> Option<&'f PathBuf> 
 /// A bundle or a volume of one, as an output.
 pub const BUNDLE: Kind = Kind { name: "a bundle", recognise: Some(is_bundle), access: Access::Umask };
 
+/// What a killed writer has left, to be written anew: a bundle's begin, or what a power cut has made of it.
+const UNFINISHED: Kind = Kind { name: "an unfinished bundle", recognise: Some(is_unfinished), access: Access::Umask };
+
 /// Refuses what a bundle that is written as `target`, in volumes where that is wanted, may not replace.
 pub fn check_target(target: &Path, volumes: bool, force: bool) -> Result<(), ArchiveError> {
+    if is_stdout(target) {
+        return Ok(());
+    }
     if !volumes {
-        return Ok(kubexm_files::check(target, &BUNDLE, force)?);
+        kubexm_files::check(target, &BUNDLE, force)?;
+        return match partial::partial_path(target) {
+            Some(partial) => Ok(kubexm_files::check(&partial, &UNFINISHED, force)?),
+            None => Ok(()),
+        };
     }
     kubexm_files::check_folder(target)?;
     // Whoever names the bundle would get this file, and not its volumes.
     kubexm_files::check(target, &BUNDLE, force)?;
+    partials_of(target)?.values().try_for_each(|path| kubexm_files::check(path, &UNFINISHED, force))?;
     volumes_of(target)?.into_values().try_for_each(|volume| Ok(kubexm_files::check(&volume, &BUNDLE, force)?))
+}
+
+/// The files of an earlier bundle of that name in the other form, which are removed once this one is complete: volumes, if it is
+/// written in one file, and one file, if it is written in volumes.
+pub fn in_other_form(target: &Path, volumes: bool) -> Result<Vec<PathBuf>, ArchiveError> {
+    match volumes {
+        _ if is_stdout(target) => Ok(Vec::new()),
+        true => Ok(one_file(target).into_iter().collect()),
+        false => match sums_of(target)? {
+            Sums::Ours(listed) => own_volumes(target, &listed),
+            Sums::Absent | Sums::Foreign => Ok(Vec::new()),
+        },
+    }
 }
 
 /// Whether a file begins as a bundle or a volume does (SPEC.md, Frames: the first is manifest.json's). A damaged one is one.
@@ -56,6 +80,12 @@ fn is_bundle(file: &mut dyn Read) -> bool {
     let start = kubexm_files::head(file, FIRST);
     let manifest = || frame::begins_raw(start.get(..5).unwrap_or_default()) && start.ends_with(MANIFEST);
     start.starts_with(&MAGIC) || manifest()
+}
+
+/// The same of a file that is being written, of which a power cut may have left zeros.
+fn is_unfinished(file: &mut dyn Read) -> bool {
+    let start = kubexm_files::head(file, FIRST);
+    is_bundle(&mut start.as_slice()) || start.iter().all(|byte| *byte == 0)
 }
 
 /// `NAME.sums` of a bundle that would be written in volumes, where it must not be replaced.
@@ -78,15 +108,8 @@ pub(crate) fn may_write_sums(target: &Path) -> Result<(), ArchiveError> {
 /// program wrote them.
 pub(crate) fn tidy_after_one(target: &Path) -> Result<(), ArchiveError> {
     if let Sums::Ours(listed) = sums_of(target)? {
-        let there = volumes_of(target)?;
-        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let ours: Vec<_> = there.values().filter(|path| listed.contains(&name(path))).collect();
-        let mut ids: Vec<_> = ours.iter().map(|path| header_of(path).map(|header| header.bundle_id)).collect();
-        ids.dedup();
-        if matches!(ids[..], [Some(_)]) {
-            for path in &ours {
-                fs::remove_file(path).map_err(io_error("remove", path))?;
-            }
+        for path in own_volumes(target, &listed)? {
+            fs::remove_file(&path).map_err(io_error("remove", &path))?;
         }
         if volumes_of(target)?.is_empty() {
             let sums = sums::path_of(target);
@@ -98,22 +121,37 @@ pub(crate) fn tidy_after_one(target: &Path) -> Result<(), ArchiveError> {
 
 /// After a bundle was written in volumes: removes an earlier one in one file of that name, which would be taken for it.
 pub(crate) fn tidy_after_volumes(target: &Path) -> Result<(), ArchiveError> {
-    let is_file = fs::symlink_metadata(target).is_ok_and(|found| found.is_file());
-    if is_file && File::open(target).is_ok_and(|mut file| is_bundle(&mut file)) {
-        fs::remove_file(target).map_err(io_error("remove", target))?;
+    match one_file(target) {
+        Some(file) => fs::remove_file(&file).map_err(io_error("remove", target)),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// The bundle in one file that has this name.
+fn one_file(target: &Path) -> Option<PathBuf> {
+    let is_file = fs::symlink_metadata(target).is_ok_and(|found| found.is_file());
+    (is_file && File::open(target).is_ok_and(|mut file| is_bundle(&mut file))).then(|| target.to_owned())
+}
+
+/// The volumes of this name that are listed, if all of them are of one bundle.
+fn own_volumes(target: &Path, listed: &[String]) -> Result<Vec<PathBuf>, ArchiveError> {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let there = volumes_of(target)?.into_values();
+    let ours: Vec<_> = there.filter(|path| listed.contains(&name(path))).collect();
+    let mut ids: Vec<_> = ours.iter().map(|path| header_of(path).map(|header| header.bundle_id)).collect();
+    ids.dedup();
+    Ok(if matches!(ids[..], [Some(_)]) { ours } else { Vec::new() })
 }
 
 /// Removes what killed writers have left of volumes with higher numbers, unless somebody writes them now.
 pub(crate) fn remove_partials(target: &Path, last: u32) -> Result<(), ArchiveError> {
-    for (path, name) in names_beside(target)? {
-        let whole = name.strip_prefix('.').and_then(|name| name.strip_suffix(partial::SUFFIX)).unwrap_or_default();
-        if number_of(target, whole).is_some_and(|number| number > last) {
-            partial::remove_stale(&path)?;
-        }
-    }
-    Ok(())
+    partials_of(target)?.range(last.saturating_add(1)..).try_for_each(|(_, path)| partial::remove_stale(path))
+}
+
+/// Unfinished volumes of the target, by their numbers.
+fn partials_of(target: &Path) -> Result<BTreeMap<u32, PathBuf>, ArchiveError> {
+    let number = |name: &str| number_of(target, name.strip_prefix('.')?.strip_suffix(partial::SUFFIX)?);
+    Ok(names_beside(target)?.into_iter().filter_map(|(path, name)| Some((number(&name)?, path))).collect())
 }
 
 fn sums_of(target: &Path) -> Result<Sums, ArchiveError> {

@@ -1,7 +1,8 @@
 //! Why an output was not written.
 
-use std::io;
+use std::error::Error;
 use std::path::PathBuf;
+use std::{fmt, io};
 
 use kubexm_spec::{ExitCode, ExitError};
 
@@ -66,6 +67,28 @@ pub enum OutputError {
         /// The system's answer.
         source: io::Error,
     },
+}
+
+/// The same for a verb that has no `-o`: its text names no option.
+#[derive(Debug)]
+pub struct NoOption(pub OutputError);
+
+impl fmt::Display for NoOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_string().replace(" with -o", ""))
+    }
+}
+
+impl Error for NoOption {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl ExitError for NoOption {
+    fn exit_code(&self) -> ExitCode {
+        self.0.exit_code()
+    }
 }
 
 fn stdout(hint: bool) -> &'static str {

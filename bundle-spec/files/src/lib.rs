@@ -18,7 +18,7 @@ mod material_room;
 mod writer;
 
 pub use disk_room::DiskRoom;
-pub use error::OutputError;
+pub use error::{NoOption, OutputError};
 pub use existing::{check, check_folder, check_regular, is_stdout};
 pub use input::{InputError, TEXT_LIMIT, read, read_text, text_of};
 pub use kind::{Access, Kind, MAN_PAGE, head};

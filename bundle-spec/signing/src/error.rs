@@ -108,15 +108,17 @@ pub enum SigningError {
     },
 }
 
+/// Whether it is about what was named, and not about the disk.
+fn is_of_input(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{FileTooLarge, IsADirectory, NotADirectory, NotFound, PermissionDenied};
+    matches!(kind, NotFound | PermissionDenied | IsADirectory | NotADirectory | FileTooLarge)
+}
+
 impl SigningError {
     /// How a program ends on it.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Io { source, .. }
-                if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
-            {
-                ExitCode::Config
-            }
+            Self::Io { source, .. } if is_of_input(source.kind()) => ExitCode::Config,
             Self::Io { .. } | Self::NoRandomness { .. } => ExitCode::Disk,
             Self::Exists { .. } => ExitCode::Usage,
             Self::Output(error) => error.exit_code(),

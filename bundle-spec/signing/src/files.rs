@@ -124,6 +124,9 @@ fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, SigningError> {
 fn read_at_most(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, SigningError> {
     let failed = |source| SigningError::Io { action: "read", path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
+    if file.metadata().is_ok_and(|there| there.is_dir()) {
+        return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name the file in it")));
+    }
     // Room for all of it from the start: a vector that grows leaves copies behind.
     let mut content = Zeroizing::new(Vec::with_capacity(limit as usize + 1));
     file.take(limit + 1).read_to_end(&mut content).map_err(failed)?;

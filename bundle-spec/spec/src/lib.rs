@@ -36,7 +36,7 @@ pub mod yaml;
 pub use artifact::{ArtifactKey, ClusterImage, Kind, Program, Trust};
 pub use by_artifact::ByArtifact;
 pub use cluster::Cluster;
-pub use count::{amount, counted, counted_of};
+pub use count::{amount, amount_needed, counted, counted_of};
 pub use digest::Digest;
 pub use encoding::{from_utf16, not_utf8};
 pub use error_chain::error_chain;

@@ -11,6 +11,7 @@ mod help;
 mod help_faults;
 mod pace;
 mod text;
+mod usage;
 mod waits;
 
 pub use display::{Display, Mode};
@@ -20,3 +21,4 @@ pub use help::{exit_code_table, reflowed};
 #[cfg(any(test, feature = "testing"))]
 pub use help_faults::{help_faults, without_json};
 pub use text::{bytes, seconds, shown_date};
+pub use usage::end_of_arguments;

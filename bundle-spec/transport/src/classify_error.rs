@@ -24,6 +24,9 @@ const WRONG_CERTIFICATE: &str = "invalid peer certificate";
 pub(crate) const NOT_TLS_TEXT: &str =
     "it does not speak https there; if plain http is intended, allow it (--plain-http; plainHttp in a zone)";
 
+/// What hyper writes before the error of the resolver, and what the system says where no route leads there (ENETUNREACH).
+const NO_NETWORK: [&str; 2] = ["dns error", "Network is unreachable"];
+
 /// What rustls writes before an alert of the other side.
 const ALERT: &str = "received fatal alert: ";
 /// Alerts that are about the certificate of a client, or that there is none (RFC 8446, 6.2).
@@ -112,7 +115,9 @@ impl Source<'_> {
         if error.is_builder() || error.is_redirect() {
             return self.unusable(text);
         }
-        if error.is_timeout() { self.silent(text) } else { self.again(text) }
+        // Most likely there is no network, and then nobody waits for it for long.
+        let unreachable = NO_NETWORK.iter().any(|known| text.contains(known));
+        if error.is_timeout() || (unreachable && self.is_alone()) { self.silent(text) } else { self.again(text) }
     }
 
     /// The response when it is a success, else what its status means.

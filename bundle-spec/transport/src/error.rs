@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kubexm_spec::reference::server_of;
-use kubexm_spec::{Digest, ExitCode, ExitError, one_line};
+use kubexm_spec::{Digest, ExitCode, ExitError, amount_needed, one_line};
 
 /// A transfer that did not come to its end. `origin` is always an address without credentials.
 #[derive(Debug, thiserror::Error)]
@@ -263,7 +263,7 @@ pub enum TransportError {
 }
 
 fn needed_text(needed: Option<u64>) -> String {
-    needed.map(|bytes| format!(": {bytes} more bytes are needed")).unwrap_or_default()
+    needed.map(|bytes| format!(": {} more are needed", amount_needed(bytes))).unwrap_or_default()
 }
 
 fn wait(after: Duration) -> String {

@@ -32,6 +32,8 @@ pub(crate) struct Schedule {
     units: u32,
     per_host: usize,
     hosts: Mutex<HashMap<String, Arc<Host>>>,
+    /// Whether any host has given something.
+    online: Arc<AtomicBool>,
     rate: Option<Rate>,
 }
 
@@ -47,6 +49,7 @@ impl Schedule {
             units,
             per_host: options.parallel_per_host.max(1),
             hosts: Mutex::default(),
+            online: Arc::default(),
             rate: options.limit_rate.map(Rate::new),
         }
     }
@@ -54,7 +57,11 @@ impl Schedule {
     /// What is remembered of a host (`name:port`).
     pub fn host(&self, name: &str) -> Arc<Host> {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(hosts.entry(name.to_owned()).or_insert_with(|| Arc::new(Host::new(self.per_host))))
+        Arc::clone(
+            hosts
+                .entry(name.to_owned())
+                .or_insert_with(|| Arc::new(Host::new(self.per_host, Arc::clone(&self.online)))),
+        )
     }
 
     /// Waits for leave to move so many bytes from a host.
@@ -106,6 +113,8 @@ pub(crate) struct Host {
     down: AtomicBool,
     failures: AtomicU32,
     answers: AtomicU64,
+    /// Whether it or another host of the run has answered.
+    online: Arc<AtomicBool>,
     worse: Notify,
     /// What its last `Retry-After` said.
     rest: Mutex<Option<Rest>>,
@@ -123,12 +132,13 @@ struct Rest {
 }
 
 impl Host {
-    fn new(connections: usize) -> Self {
+    fn new(connections: usize, online: Arc<AtomicBool>) -> Self {
         Self {
             connections: Arc::new(Semaphore::new(connections)),
             down: AtomicBool::new(false),
             failures: AtomicU32::new(0),
             answers: AtomicU64::new(0),
+            online,
             worse: Notify::new(),
             rest: Mutex::default(),
             news: Mutex::default(),
@@ -155,6 +165,12 @@ impl Host {
         self.answers.fetch_add(1, Ordering::Relaxed);
         self.failures.store(0, Ordering::Relaxed);
         self.down.store(false, Ordering::Relaxed);
+        self.online.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether any host has given something in this run: there is a network.
+    pub fn is_online(&self) -> bool {
+        self.online.load(Ordering::Relaxed)
     }
 
     /// No connection was made.
@@ -348,7 +364,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn waiters_for_a_host_get_an_error_when_another_gives_it_up() {
-        let host = Host::new(4);
+        let host = Host::new(4, Arc::default());
         let begun = Instant::now();
         let (waited, ()) = tokio::join!(host.wait(Duration::from_secs(60), false), async {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -360,7 +376,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_retry_after_of_a_host_holds_for_all_transfers() {
-        let host = Host::new(4);
+        let host = Host::new(4, Arc::default());
         let longest = Duration::from_secs(60);
         host.rest(Duration::from_secs(3), longest);
         host.rest(Duration::from_secs(1), longest);
@@ -377,7 +393,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn of_many_waiters_for_a_host_one_reports_unless_the_wait_gets_longer() {
-        let host = Host::new(4);
+        let host = Host::new(4, Arc::default());
         let (often, second) = (Duration::from_secs(5), Duration::from_secs(1));
         assert!(host.is_news(often, second));
         assert!(!host.is_news(often, 2 * second));

@@ -84,6 +84,11 @@ impl<'a> Source<'a> {
         self.retry_policy.once || self.host.as_ref().is_some_and(|host| host.is_down())
     }
 
+    /// Whether no origin has given anything in this run.
+    pub fn is_alone(&self) -> bool {
+        self.host.as_ref().is_some_and(|host| !host.is_online())
+    }
+
     /// With the media types that are understood.
     pub fn accepting(self, types: &str) -> Self {
         Self { accept: Some(types.to_owned()), ..self }

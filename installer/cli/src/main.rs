@@ -13,7 +13,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 static VERSION: &str = kubexm_spec::program_mark!(env!("CARGO_PKG_VERSION"));
 
 fn main() -> std::process::ExitCode {
-    let cli = commands::Cli::read();
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let cli = match commands::Cli::read(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => return kubexm_terminal::end_of_arguments(&error, &arguments),
+    };
     let display = kubexm_terminal::Display::new(kubexm_terminal::Mode::choose(cli.json()));
     let result = commands::run(cli, &display);
     kubexm_terminal::finish(&display, result)

@@ -252,6 +252,9 @@ pub fn list(runs: &Path) -> Result<Vec<RunId>, EngineError> {
 fn read_plan(dir: &Path, id: &RunId) -> Result<Plan, EngineError> {
     let path = dir.join("plan.json");
     let bytes = match fs::read(&path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && dir.is_dir() => {
+            return Err(EngineError::RunDamaged { path, reason: "it is missing".to_owned() });
+        }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(EngineError::NoRun { path: dir.to_owned() }),
         other => other.map_err(EngineError::file("read", &path))?,
     };

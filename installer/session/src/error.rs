@@ -256,6 +256,9 @@ pub enum SessionError {
     /// A run cannot be chosen.
     #[error("{0}")]
     Run(String),
+    /// A run that may be meant cannot be read.
+    #[error("{text}")]
+    UnreadableRun { text: String, code: ExitCode },
     /// A run cannot be created, read or resumed.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -358,7 +361,7 @@ impl ExitError for SessionError {
             Self::IdUnproven { .. } => ExitCode::HostUntrusted,
             Self::NoAddons { .. } => ExitCode::HostUnreachable,
             Self::ImagesUsed { .. } => ExitCode::Preflight,
-            Self::Charts { code, .. } => *code,
+            Self::Charts { code, .. } | Self::UnreadableRun { code, .. } => *code,
             Self::Authorities(error) => error.exit_code(),
             Self::Backup(error) => error.exit_code(),
             Self::S3(error) => error.exit_code(),

@@ -27,7 +27,10 @@ use crate::context::Context;
 ///   kubexm-bundle extract site.tar.zst binary/kubeadm image/pause --layout -C both   # in one layout
 ///   kubexm-bundle extract site.tar.zst --all -C all    # every member as it is
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(
+    verbatim_doc_comment,
+    override_usage = "kubexm-bundle extract [OPTIONS] <BUNDLE> <ITEM>...\n       kubexm-bundle extract [OPTIONS] --all <BUNDLE>"
+)]
 pub struct Args {
     /// The bundle
     bundle: PathBuf,

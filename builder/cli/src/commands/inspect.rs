@@ -70,7 +70,10 @@ enum Form {
 
 pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
     if let Some(html) = &args.html {
-        let bundle = open(context.session, &args.bundle, Some(html), &PAGE, args.force)?;
+        // Other documents have -o.
+        let of_html = |failure: Failure| Failure { text: failure.text.replace("with -o", "with --html"), ..failure };
+        let bundle = open(context.session, &args.bundle, Some(html), &PAGE, args.force).map_err(Failure::from);
+        let bundle = bundle.map_err(of_html)?;
         let page = page(context.session, &args.bundle, &bundle, args.base.as_deref(), TOOL)?;
         return context.give(&page, Some(html), &PAGE, args.force);
     }

@@ -57,9 +57,10 @@ pub fn run(args: &Args, context: &Context<'_>) -> Result<(), Failure> {
     let needed = args.what.read(session)?;
     let target = args.output.clone().unwrap_or_else(|| lockfile::default_path(args.what.file.as_deref()));
     context.check_output(&target)?;
-    check(session, &target, &args.what.selection()?, args.force)?;
+    let fetching = args.fetching.options();
+    check(session, &target, &args.what.selection()?, &fetching, args.force)?;
     session.advise(&needed.warnings, &needed.notes);
-    let lock = lock(session, &needed, &args.fetching.options(), context.runtime()?.handle())?;
+    let lock = lock(session, &needed, &fetching, context.runtime()?.handle())?;
     let locked = write(&target, &lock, &needed, args.force, &|content| context.stdout(content))?;
     if !args.json && !is_stdout(&target) {
         lock.items.iter().for_each(|item| context.line(line(item)));

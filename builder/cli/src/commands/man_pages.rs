@@ -24,7 +24,8 @@ pub fn run(args: &Args, _: &Context<'_>) -> Result<(), Failure> {
     let pages = kubexm_terminal::man_pages(super::command())
         .map_err(|e| Failure::new(kubexm_spec::ExitCode::Internal, format!("cannot write a man page: {e}")))?;
     for (name, page) in pages {
-        kubexm_files::write(&args.folder.join(name), &kubexm_files::MAN_PAGE, args.force, &page)?;
+        kubexm_files::write(&args.folder.join(name), &kubexm_files::MAN_PAGE, args.force, &page)
+            .map_err(kubexm_files::NoOption)?;
     }
     Ok(())
 }

@@ -111,16 +111,13 @@ const OF_BUNDLES: [&str; 15] = [
 ];
 
 impl Cli {
-    /// From the command line; help and errors of it end the program, as clap does.
-    pub fn read(arguments: Vec<OsString>) -> Self {
-        let matches = command().get_matches_from(arguments);
+    /// From the command line. Help is an error, as clap has it.
+    pub fn read(arguments: &[OsString]) -> Result<Self, clap::Error> {
+        let matches = command().try_get_matches_from(arguments)?;
         let of_verb = matches.subcommand().filter(|(verb, _)| OF_BUNDLES.contains(verb));
-        let network = of_verb.map(|(_, own)| args::Network::from_arg_matches(own)).transpose();
-        let read = network.and_then(|network| {
-            let cli = Self::from_arg_matches(&matches)?;
-            Ok(Self { network: network.unwrap_or_default(), ..cli })
-        });
-        read.unwrap_or_else(|error| error.exit())
+        let network = of_verb.map(|(_, own)| args::Network::from_arg_matches(own)).transpose()?;
+        let cli = Self::from_arg_matches(&matches)?;
+        Ok(Self { network: network.unwrap_or_default(), ..cli })
     }
 }
 

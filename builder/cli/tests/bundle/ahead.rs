@@ -68,12 +68,12 @@ fn a_disk_without_room_is_found_before_anything_is_fetched() {
     {
         let more = ["--locked", option, path.to_str().unwrap()];
         for text in refused(&site, &server, ExitCode::Disk, &more) {
-            assert_contains(&text, &[what, disk.path().to_str().unwrap(), "bytes free", "at least 3145728 are needed"]);
+            assert_contains(&text, &[what, disk.path().to_str().unwrap(), "iB free", "at least 3.0 MiB are needed"]);
         }
     }
     let together = ["--locked", "-o", target.to_str().unwrap(), "--cache", cache.to_str().unwrap()];
     for text in refused(&site, &server, ExitCode::Disk, &together) {
-        assert_contains(&text, &["no room for the bundle and the cache", "at least 6291456 are needed"]);
+        assert_contains(&text, &["no room for the bundle and the cache", "at least 6.0 MiB are needed"]);
     }
 }
 
@@ -97,12 +97,12 @@ fn a_hand_over_folder_without_room_is_found_before_anything_is_fetched() {
     site.run(&["lock", "-f", "cluster.yaml", "--cache", other.to_str().unwrap()]).must(ExitCode::Ok);
     let folder = disk.path().join("carry");
     for text in refused(&site, &server, ExitCode::Disk, &["--locked", "--hand-over", folder.to_str().unwrap()]) {
-        assert_contains(&text, &["no room for the hand-over folder", "bytes free", "at least 3145728 are needed"]);
+        assert_contains(&text, &["no room for the hand-over folder", "iB free", "at least 3.0 MiB are needed"]);
     }
     let (target, folder) = (disk.path().join("out.tar.zst"), folder.to_str().unwrap());
     let together = ["--locked", "-o", target.to_str().unwrap(), "--hand-over", folder];
     for text in refused(&site, &server, ExitCode::Disk, &together) {
-        assert_contains(&text, &["the bundle and the hand-over folder", "at least 6291456 are needed"]);
+        assert_contains(&text, &["the bundle and the hand-over folder", "at least 6.0 MiB are needed"]);
     }
     assert!(crate::site::names(disk.path()).is_empty());
 }
@@ -123,7 +123,7 @@ fn join_and_extract_find_a_disk_without_room_before_they_write() {
         (&["extract", "out.tar.zst", "file/large.bin", "--oci-archive", &at("one.tar")], "no room for the archive"),
     ] {
         let text = site.run(args).must(ExitCode::Disk).err;
-        assert_contains(&text, &[what, disk.path().to_str().unwrap(), "bytes free", "are needed"]);
+        assert_contains(&text, &[what, disk.path().to_str().unwrap(), "iB free", "are needed"]);
         assert!(crate::site::names(disk.path()).is_empty(), "{args:?}: {:?}", crate::site::names(disk.path()));
     }
     site.run(&["extract", "out.tar.zst", "file/small.txt", "-C", &at("small")]).must(ExitCode::Ok);

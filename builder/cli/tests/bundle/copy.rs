@@ -63,7 +63,7 @@ fn volumes_and_sums_arrive_whole_and_a_second_copy_writes_nothing() {
     assert!(done(&again).iter().all(|(_, done)| done == "skipped"), "{again}");
     assert_eq!((&again["written"], before), (&0.into(), names(&stick).iter().map(|name| inode(name)).collect()));
     let text = site.run(&["copy", "volumes", stick.to_str().unwrap()]).must(ExitCode::Ok);
-    assert_contains(&text.err, &["MiB free", "0.0 MiB to be written"]);
+    assert_contains(&text.err, &["iB free", "0 bytes to be written"]);
     assert_contains(&text.out, &["was there already", "read back", "found right"]);
 }
 
@@ -129,7 +129,7 @@ fn no_room_is_reported_before_anything_is_written() {
     let site = split();
     let disk = Tmpfs::mount("16m");
     let text = copy(&site, disk.path()).must(ExitCode::Disk).out;
-    assert_contains(&text, &["bytes free", "are needed", disk.path().to_str().unwrap()]);
+    assert_contains(&text, &["iB free", "are needed", disk.path().to_str().unwrap()]);
     assert_eq!(names(disk.path()), Vec::<String>::new());
 }
 
@@ -156,7 +156,7 @@ fn damaged_volumes_stay_where_the_right_ones_would_not_fit_even_without_them() {
     bytes[99] ^= 1;
     std::fs::write(&victim, &bytes).unwrap();
     let text = copy(&site, disk.path()).must(ExitCode::Disk).out;
-    assert_contains(&text, &["bytes free", "are needed", "site.tar.zst.001"]);
+    assert_contains(&text, &["iB free", "are needed", "site.tar.zst.001"]);
     assert_eq!(names(disk.path()), ["site.tar.zst.001"], "it was removed, and nothing came of it");
     assert_eq!(std::fs::read(&victim).unwrap(), bytes);
 }

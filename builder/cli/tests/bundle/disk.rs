@@ -55,7 +55,7 @@ fn a_full_cache_keeps_complete_blobs_and_the_build_resumes_when_there_is_space()
     let cache = disk.path().join("cache");
     let more = ["--jobs", "1", "--cache", cache.to_str().unwrap()];
     let text = site.refused(ExitCode::Disk, &more);
-    assert_contains(&text, &["file/b", "the disk is full", cache.to_str().unwrap(), "more bytes are needed"]);
+    assert_contains(&text, &["file/b", "the disk is full", cache.to_str().unwrap(), "iB more are needed"]);
     let whole = std::fs::read(cache.join("blobs/sha256").join(Digest::of(&bodies[0]).hex())).unwrap();
     assert_eq!(Digest::of(whole), Digest::of(&bodies[0]));
 

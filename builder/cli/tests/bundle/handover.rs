@@ -294,7 +294,7 @@ fn a_full_disk_and_a_read_only_one_are_reported_and_no_folder_appears() {
     let target = disk.path().join("folder");
     let run = || site.run(&["hand-over", "site.tar.zst", target.to_str().unwrap()]);
     let text = run().must(ExitCode::Disk).err;
-    assert_contains(&text, &["bytes free", "needs", "free space"]);
+    assert_contains(&text, &["iB free", "needs", "free space"]);
     assert!(!text.contains("== write"), "it was begun: {text}");
     assert_eq!(names(disk.path()), Vec::<String>::new());
     disk.make_read_only();
@@ -426,7 +426,7 @@ fn a_hand_over_that_would_be_refused_is_reported_before_anything_is_fetched() {
         site.run(&["build", "-f", "cluster.yaml", "-o", "out.tar.zst", "--hand-over", folder.to_str().unwrap()]);
     assert_contains(
         &ended.must(ExitCode::Disk).err,
-        &["bytes free", "out.tar.zst is complete", "kubexm-bundle hand-over"],
+        &["iB free", "out.tar.zst is complete", "kubexm-bundle hand-over"],
     );
     site.run(&["verify", "out.tar.zst"]).must(ExitCode::Ok);
 }

@@ -88,7 +88,8 @@ fn a_cluster_without_the_installer_is_refused_before_any_origin_is_asked() {
         format!("name: down\nrules: [{{match: dl.k8s.io, to: [\"http://{}\"], only: true}}]\n", nobody()),
     );
     let text = site.refused(ExitCode::Config, &["--zone", "zone.yaml"]);
-    assert_contains(&text, &["no kubexm-install for linux/arm64", "--installer FILE"]);
+    assert_contains(&text, &["no kubexm-install for linux/arm64", "kubexm-install-linux-arm64", "--installer FILE"]);
+    assert!(!text.contains("linux-amd64"), "another platform's is not looked for: {text}");
     let script = site.write("script", "#!/bin/sh");
     assert_contains(
         &site.refused(ExitCode::Config, &["--installer", script.to_str().unwrap()]),

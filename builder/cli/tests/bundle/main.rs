@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test dies of what it did not expect")]
 
 mod ahead;
+mod arguments;
 mod catalogue;
 mod catalogue_refresh;
 mod charts;

@@ -261,7 +261,7 @@ fn a_key_of_the_wrong_kind_is_reported_with_a_remedy() {
     for file in ["empty", "notes"] {
         assert_contains(&verify(file).must(ExitCode::Config).err, &[file, "no PEM block"]);
     }
-    assert_contains(&verify("large").must(ExitCode::Disk).err, &["large", "more than 65536 bytes"]);
+    assert_contains(&verify("large").must(ExitCode::Config).err, &["large", "more than 65536 bytes"]);
     let swapped = site.run(&["sign", "--key", "a.pub", "out.tar.zst"]).must(ExitCode::Config).err;
     assert_contains(&swapped, &["a.pub", "public key", "give the private one"]);
 }

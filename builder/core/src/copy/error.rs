@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::ArchiveError;
-use kubexm_spec::ExitCode;
+use kubexm_spec::{ExitCode, amount, amount_needed};
 
 use crate::disk::fix;
 
@@ -13,7 +13,7 @@ use crate::disk::fix;
 pub enum CopyError {
     /// What is there may not be replaced.
     #[error(transparent)]
-    Output(#[from] kubexm_files::OutputError),
+    Output(kubexm_files::NoOption),
     /// The operating system refused something.
     #[error("cannot {action} {}{}", path.display(), fix(source, FULL))]
     Io {
@@ -76,9 +76,9 @@ pub enum CopyError {
     },
     /// The target's file system holds no file of this size.
     #[error(
-        "{} has {size} bytes, and {} is {system}, where a file has at most {limit}; split the bundle: \
+        "{} has {}, and {} is {system}, where a file has at most {}; split the bundle: \
          kubexm-bundle join --split 4095M -o NEW/NAME.tar.zst {} (or build it with --split 4095M), and copy that",
-        path.display(), target.display(), path.display()
+        path.display(), amount_needed(*size), target.display(), amount(*limit), path.display()
     )]
     FileTooLarge {
         /// The file.
@@ -93,7 +93,10 @@ pub enum CopyError {
         limit: u64,
     },
     /// There is not enough room.
-    #[error("{} has {free} bytes free, and {needed} are needed; free space there, or split the bundle over several media{}", target.display(), rooms(replaced))]
+    #[error(
+        "{} has {} free, and {} are needed; free space there, or split the bundle over several media{}",
+        target.display(), amount(*free), amount_needed(*needed), rooms(replaced)
+    )]
     NoRoom {
         /// The target folder.
         target: PathBuf,
@@ -154,6 +157,12 @@ fn rooms(replaced: &[PathBuf]) -> String {
     format!("; {} will be replaced and may be removed first", names.join(", "))
 }
 
+impl From<kubexm_files::OutputError> for CopyError {
+    fn from(error: kubexm_files::OutputError) -> Self {
+        Self::Output(kubexm_files::NoOption(error))
+    }
+}
+
 impl CopyError {
     /// How a program ends on it.
     pub fn exit_code(&self) -> ExitCode {
@@ -167,7 +176,7 @@ impl CopyError {
             Self::Name { .. } | Self::SourceDamaged { .. } => ExitCode::BundleDamaged,
             Self::Locked { .. } => ExitCode::HostLocked,
             Self::Archive(error) => error.exit_code(),
-            Self::Output(error) => error.exit_code(),
+            Self::Output(error) => error.0.exit_code(),
         }
     }
 }

@@ -18,8 +18,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Bundle, partial_path};
-use kubexm_spec::Digest;
 use kubexm_spec::event::EventKind;
+use kubexm_spec::{Digest, amount, amount_needed};
 
 pub use error::CopyError;
 pub use medium::ReadBack;
@@ -107,7 +107,7 @@ pub fn copy(bundle: &Bundle, target: &Path, force: bool, report: Report<'_>) -> 
         }
     }
     let (free, needed) = room(&items, &found, target)?;
-    let text = format!("{}: {} free, {} to be written", target.display(), mebibytes(free), mebibytes(needed));
+    let text = format!("{}: {} free, {} to be written", target.display(), amount(free), amount_needed(needed));
     report(EventKind::Note { text });
 
     let mut files = Vec::with_capacity(items.len());
@@ -162,10 +162,6 @@ impl<'a> Bar<'a> {
     fn past(&self, bytes: u64) {
         self.before.set(self.before.get() + bytes);
     }
-}
-
-fn mebibytes(bytes: u64) -> String {
-    format!("{}.{} MiB", bytes >> 20, ((bytes & 0xf_ffff) * 10) >> 20)
 }
 
 /// A file is never copied onto itself.

@@ -93,6 +93,9 @@ pub enum ExtractError {
         /// As the manifest has it.
         name: String,
     },
+    /// What is to be filled is a file.
+    #[error("{} is not a folder; name the folder to write to with -C", path.display())]
+    TargetNotAFolder { path: PathBuf },
     /// A folder below the target is a link, or no folder.
     #[error("{} is a link or not a folder, and its target may be elsewhere; remove it", path.display())]
     NotAFolder { path: PathBuf },
@@ -136,7 +139,7 @@ pub enum ExtractError {
     },
     /// What is there may not be replaced, or the file could not be written.
     #[error(transparent)]
-    Output(#[from] kubexm_files::OutputError),
+    Output(kubexm_files::NoOption),
     /// Reading the bundle failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -144,6 +147,12 @@ pub enum ExtractError {
 
 fn more(others: usize) -> String {
     if others == 0 { String::new() } else { format!(", and {others} more") }
+}
+
+impl From<kubexm_files::OutputError> for ExtractError {
+    fn from(error: kubexm_files::OutputError) -> Self {
+        Self::Output(kubexm_files::NoOption(error))
+    }
 }
 
 impl ExtractError {
@@ -171,11 +180,12 @@ impl ExtractError {
             | Self::Exists { .. }
             | Self::Input { .. }
             | Self::InTheWay { .. }
+            | Self::TargetNotAFolder { .. }
             | Self::NotAFolder { .. } => ExitCode::Usage,
             Self::Locked { .. } => ExitCode::HostLocked,
             Self::UnsafeName { .. } | Self::Document { .. } => ExitCode::BundleDamaged,
             Self::Io { .. } => ExitCode::Disk,
-            Self::Output(error) => error.exit_code(),
+            Self::Output(error) => error.0.exit_code(),
             Self::Archive(error) => error.exit_code(),
         }
     }

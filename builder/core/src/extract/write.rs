@@ -43,6 +43,9 @@ pub fn write(
     force: bool,
     progress: &dyn Fn(u64),
 ) -> Result<Vec<Extracted>, ExtractError> {
+    if folder.exists() && !folder.is_dir() {
+        return Err(ExtractError::TargetNotAFolder { path: folder.to_owned() });
+    }
     apart(bundle, plan.keys().map(|path| folder.join(path)))?;
     let work = Work::begin(folder, plan)?;
     let mut there = match work.is_new() {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{ArchiveError, DamageReport};
-use kubexm_spec::{ExitCode, Platform};
+use kubexm_spec::{ExitCode, Platform, amount, amount_needed};
 
 use crate::BuildError;
 use crate::disk::fix;
@@ -14,7 +14,7 @@ use crate::disk::fix;
 pub enum HandOverError {
     /// What is there may not be replaced.
     #[error(transparent)]
-    Output(#[from] kubexm_files::OutputError),
+    Output(kubexm_files::NoOption),
     /// The operating system refused something.
     #[error("cannot {action} {}{}", path.display(), fix(source, FULL))]
     Io {
@@ -69,7 +69,9 @@ pub enum HandOverError {
         path: PathBuf,
     },
     /// Files of this name cannot lie on every stick.
-    #[error("{name:?} cannot be used as a file name on a USB stick: {problem}; give another with --name")]
+    #[error(
+        "{name:?} cannot be used as a file name on a USB stick: {problem}; give another name (hand-over: --name; build --hand-over: -o)"
+    )]
     Name {
         /// The name.
         name: String,
@@ -77,7 +79,10 @@ pub enum HandOverError {
         problem: &'static str,
     },
     /// There is not enough room.
-    #[error("{} has {free} bytes free, and the hand-over needs {needed}; free space there, or name another folder", path.display())]
+    #[error(
+        "{} has {} free, and the hand-over needs {}; free space there, or name another folder",
+        path.display(), amount(*free), amount_needed(*needed)
+    )]
     NoRoom {
         /// Where the folder is to be.
         path: PathBuf,
@@ -124,6 +129,12 @@ pub enum HandOverError {
 /// Said of a full disk.
 const FULL: &str = " (free space there, or name another folder)";
 
+impl From<kubexm_files::OutputError> for HandOverError {
+    fn from(error: kubexm_files::OutputError) -> Self {
+        Self::Output(kubexm_files::NoOption(error))
+    }
+}
+
 impl HandOverError {
     /// How a program ends on it.
     pub fn exit_code(&self) -> ExitCode {
@@ -141,7 +152,7 @@ impl HandOverError {
             Self::AnotherBundle { .. } => ExitCode::BundleDamaged,
             Self::Damaged(report) => report.exit_code(),
             Self::Archive(error) => error.exit_code(),
-            Self::Output(error) => error.exit_code(),
+            Self::Output(error) => error.0.exit_code(),
             Self::Installer(error) => error.exit_code(),
             Self::Sign { code, .. } => *code,
         }

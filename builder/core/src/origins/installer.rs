@@ -13,7 +13,8 @@ use crate::BuildError;
 #[derive(Clone, Debug, Default)]
 pub struct Installers {
     found: BTreeMap<Platform, PathBuf>,
-    looked_at: Vec<String>,
+    /// For which machine, and what was there.
+    looked_at: Vec<(Arch, String)>,
 }
 
 impl Installers {
@@ -35,8 +36,8 @@ impl Installers {
                 let Some(path) = beside.map(|folder| folder.join(name)) else { continue };
                 match machine(&path) {
                     Ok(Some(found)) if found == arch => all.take(arch, path),
-                    Ok(_) => all.looked_at.push(format!("{} is for another machine", path.display())),
-                    Err(error) => all.looked_at.push(format!("{}: {error}", path.display())),
+                    Ok(_) => all.looked_at.push((arch, format!("{} is for another machine", path.display()))),
+                    Err(error) => all.looked_at.push((arch, format!("{}: {error}", path.display()))),
                 }
             }
         }
@@ -45,10 +46,11 @@ impl Installers {
 
     /// The file for a platform.
     pub fn path(&self, platform: Platform) -> Result<&Path, BuildError> {
+        let looked = self.looked_at.iter().filter(|(arch, _)| *arch == platform.arch).map(|(_, text)| text.as_str());
         self.found
             .get(&platform)
             .map(PathBuf::as_path)
-            .ok_or_else(|| BuildError::Installer { platform, reason: self.looked_at.join("; ") })
+            .ok_or_else(|| BuildError::Installer { platform, reason: looked.collect::<Vec<_>>().join("; ") })
     }
 
     /// The first file found for a platform wins: what the user named comes before what lies beside.

@@ -72,9 +72,21 @@ impl Session {
         Ok(Installers::look(named, self.environment.programs.as_deref())?)
     }
 
-    /// The cache: in this folder, or in the usual one.
+    /// The cache: in this folder, or in the usual one. It is made where there is none.
     pub fn store(&self, folder: Option<&Path>) -> Result<Store, SessionError> {
+        self.check_cache(folder)?;
         Ok(Store::open(self.environment.cache(folder)?)?.remembering())
+    }
+
+    /// The cache; one that is named has to be there.
+    pub fn store_there(&self, folder: Option<&Path>) -> Result<Store, SessionError> {
+        match folder {
+            Some(folder) if folder.symlink_metadata().is_err() => {
+                let text = format!("there is no folder {}; name the folder of a cache with --cache", folder.display());
+                Err(SessionError::refused(ExitCode::Usage, text))
+            }
+            folder => self.store(folder),
+        }
     }
 
     /// Where the cache is, or would be.
@@ -92,8 +104,12 @@ impl Session {
     pub fn check_fetching(&self, fetching: &Fetching) -> Result<(), SessionError> {
         fetching.helm.as_deref().map_or(Ok(()), check_program)?;
         self.registries(fetching)?;
-        let named = fetching.cache.is_some();
-        let cache = self.cache_folder(fetching.cache.as_deref())?;
+        self.check_cache(fetching.cache.as_deref())
+    }
+
+    fn check_cache(&self, folder: Option<&Path>) -> Result<(), SessionError> {
+        let named = folder.is_some();
+        let cache = self.cache_folder(folder)?;
         check_folder(&cache).map_err(|problem| match named {
             true => SessionError::refused(ExitCode::Usage, format!("{problem}; name another folder with --cache")),
             false => SessionError::refused(

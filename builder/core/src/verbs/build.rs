@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::runtime::Handle;
 
 use super::hand_over::{self, HandedOver};
-use super::outputs::{WrittenBundle, apart, check_bundle};
+use super::outputs::{WrittenBundle, apart, check_bundle, note_replaced};
 use super::signing_key::{Key, KeySource};
 use crate::base::Base;
 use crate::session::{Building, Fetching, Needed, Selection, Session, SessionError, is_address, lockfile};
@@ -86,6 +86,7 @@ pub fn build<'n>(
         session.report(EventKind::Warning { text });
     }
     let Checked { target, key, signed, base } = check(session, needed, request)?;
+    note_replaced(session, &target, request.options.split)?;
     let origins = session.origins(request.fetching)?;
     let building = Building {
         locked: lock,

@@ -63,7 +63,7 @@ pub fn collect(
     dry_run: bool,
 ) -> Result<Collected, SessionError> {
     let age = max_age.or(max_size.is_none().then_some(MAX_AGE));
-    let done = session.store(cache)?.collect(&Limits { age, size: max_size, dry_run })?;
+    let done = session.store_there(cache)?.collect(&Limits { age, size: max_size, dry_run })?;
     let bytes: u64 = done.removed.iter().map(|(_, size)| size).sum();
     Ok(Collected {
         schema: "kubexm.io/cache-gc/v1",
@@ -80,7 +80,7 @@ pub fn collect(
 pub fn verify(session: &Session, cache: Option<&Path>) -> Result<Verified, SessionError> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let progress = |done, total| session.progress("verify", (done, Some(total)), "bytes");
-    let checked = session.store(cache)?.check(threads, &progress)?;
+    let checked = session.store_there(cache)?.check(threads, &progress)?;
     Ok(Verified {
         schema: "kubexm.io/cache-verify/v1",
         ok: checked.damaged.is_empty(),

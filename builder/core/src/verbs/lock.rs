@@ -32,10 +32,17 @@ pub struct Locked<'n> {
     pub notices: &'n [Notice],
 }
 
-/// Refuses a place that the lock may not be written to.
-pub fn check(session: &Session, target: &Path, selection: &Selection, force: bool) -> Result<(), SessionError> {
+/// Refuses a place that the lock may not be written to, and what fetching would be refused for.
+pub fn check(
+    session: &Session,
+    target: &Path,
+    selection: &Selection,
+    fetching: &Fetching,
+    force: bool,
+) -> Result<(), SessionError> {
     apart(target, &session.inputs(selection))?;
-    Ok(kubexm_files::check(target, &kinds::LOCK, force)?)
+    kubexm_files::check(target, &kinds::LOCK, force)?;
+    session.check_fetching(fetching)
 }
 
 /// Locks everything that is needed.

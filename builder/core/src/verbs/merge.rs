@@ -7,7 +7,7 @@ use kubexm_files::is_stdout;
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Digest, ExitCode};
 
-use super::outputs::{WrittenBundle, free};
+use super::outputs::{WrittenBundle, free, note_replaced};
 use crate::room::{self, Need};
 use crate::session::{Session, SessionError};
 
@@ -21,6 +21,7 @@ pub fn join(
 ) -> Result<WrittenBundle, SessionError> {
     let bundle = session.bundle_on(bundles, &[])?;
     free(target, split, force, &bundle)?;
+    note_replaced(session, target, split)?;
     if !is_stdout(target) {
         let members = bundle.manifest().members.iter().filter_map(|member| bundle.find(&member.name));
         let bytes = members.map(|member| bundle.stored_size(member)).sum();
@@ -41,6 +42,7 @@ pub fn merge(
     let bundles = bundles.iter().map(|path| session.bundle(path)).collect::<Result<Vec<_>, _>>()?;
     let whole = newest_on_the_others(bundles)?;
     free(target, None, force, &whole)?;
+    note_replaced(session, target, None)?;
     let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
     Ok((&kubexm_archive::merge(&whole, target, threads, &progress(session, "merge"))?).into())
 }

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Bundle, Written};
 use kubexm_files::is_stdout;
+use kubexm_spec::event::EventKind;
 use kubexm_spec::{Digest, ExitCode};
 use serde::Serialize;
 
-use crate::session::SessionError;
+use crate::session::{Session, SessionError};
 
 /// Refuses the place of a bundle, in volumes where `split`, that may not be replaced. The sums of volumes may not be in the way of
 /// a file of somebody else. Standard output is always good.
@@ -30,6 +31,24 @@ pub fn check_bundle(target: &Path, split: Option<u64>, force: bool) -> Result<()
             Err(SessionError::refused(ExitCode::Usage, text))
         }
     }
+}
+
+/// Tells which bundle of the same name goes once the new one is complete: one in volumes where one file is written, and the other way
+/// round.
+pub fn note_replaced(session: &Session, target: &Path, split: Option<u64>) -> Result<(), SessionError> {
+    let files = kubexm_archive::in_other_form(target, split.is_some())?;
+    let Some(first) = files.first() else { return Ok(()) };
+    let (first, target) = (first.display(), target.display());
+    let text = match (split, files.len()) {
+        (Some(_), _) => format!("{first}, an earlier bundle in one file, is removed when its volumes are complete"),
+        (None, 1) => format!("{first}, the volume of an earlier bundle, is removed when {target} is complete"),
+        (None, count) => {
+            let more = count - 1;
+            format!("{first} and {more} more volumes of an earlier bundle are removed when {target} is complete")
+        }
+    };
+    session.report(EventKind::Note { text });
+    Ok(())
 }
 
 /// The place, its volumes and its sums are none of these files: inputs are never replaced.

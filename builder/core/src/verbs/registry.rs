@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::runtime::Handle;
 
 use super::documents;
-use super::outputs::check_bundle;
+use super::outputs::{check_bundle, note_replaced};
 use crate::oci::{Address, Pull, Push, pull as fetch, push as send};
 use crate::session::{Session, SessionError};
 
@@ -144,6 +144,7 @@ pub fn push(
 pub fn pull(session: &Session, request: &PullRequest<'_>, runtime: &Handle) -> Result<Pulled, SessionError> {
     let address = address(request.address)?;
     check_bundle(request.target, None, request.force)?;
+    note_replaced(session, request.target, None)?;
     let store = session.store(request.cache)?;
     let registry = registry(session, request.jobs)?;
     let from = candidate(session, &address);

@@ -84,6 +84,26 @@ async fn an_origin_that_never_answers_is_given_up_after_three_tries_and_reported
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_not_found_gets_few_tries_as_long_as_nobody_has_answered_and_all_of_them_afterwards() {
+    let (client, reported) = watched(HttpOptions { notice_after: Duration::ZERO, ..short() });
+    let (_dir, store) = store();
+    let tries = || reported.lock().unwrap().drain(..).count();
+    let lost = async |name: &str| {
+        let candidate = plain(format!("http://{name}.invalid/f"));
+        let error = client.fetch(&[candidate], &want(b"x"), &store, &quiet).await.unwrap_err();
+        assert!(error.to_string().contains("dns error"), "{error}");
+        assert_eq!(error.exit_code(), ExitCode::OriginDown);
+    };
+    lost("one").await;
+    let offline = tries();
+    let server = Server::start(|_| Reply::new(404, "")).await;
+    client.fetch(&[plain(server.url("f"))], &want(b"x"), &store, &quiet).await.unwrap_err();
+    tries();
+    lost("two").await;
+    assert!(offline <= 4 && tries() > offline, "{offline} reports of three tries");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_silent_mirror_is_left_after_one_try_where_there_is_another_place() {
     let (address, taken) = silent();
     let body = bytes(3, 10_000);

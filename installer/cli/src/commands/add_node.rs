@@ -8,8 +8,8 @@ use super::change;
 
 /// Add hosts of cluster.yaml to the cluster, as workers or control planes
 ///
-/// Write the host and its role into cluster.yaml first. The other hosts get its name in /etc/hosts; nothing else on
-/// them is changed.
+/// Write the host and its role into cluster.yaml first, and give that file with -f, unless the bundle was built with it. The other
+/// hosts get its name in /etc/hosts; nothing else on them is changed.
 ///
 /// Examples:
 ///   kubexm-install add-node --bundle site.tar.zst -f cluster.yaml          # all that are not in the cluster yet

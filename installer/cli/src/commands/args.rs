@@ -1,11 +1,14 @@
 //! Arguments that several verbs share.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use kubexm_engine::execute as engine;
 use kubexm_engine::options::Drill;
 use kubexm_plan::StepId;
 use kubexm_session::{BundleOptions, ClusterOptions, Commands, HostOptions, ReplaceOptions, RunOptions, TrustOptions};
+use kubexm_spec::ExitCode;
+use kubexm_terminal::Failure;
 
 /// The bundle, and whose cluster.yaml.
 #[derive(Clone, Debug, clap::Args)]
@@ -26,13 +29,14 @@ pub struct BundleArgs {
     pub replace: ReplaceArgs,
 }
 
-/// cluster.yaml alone, or a bundle that contains one.
+/// cluster.yaml alone, or a bundle that contains one. The group shows in the usage that one of the two is needed.
 #[derive(Clone, Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("cluster-source").args(["file", "bundle"]).required(true).multiple(true)))]
 pub struct ClusterArgs {
     /// cluster.yaml of the cluster; needed where no bundle is given
-    #[arg(short = 'f', long = "file", value_name = "FILE", required_unless_present = "bundle")]
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Bundle whose cluster.yaml is used; also needed for hosts of another architecture than this machine's
+    /// Bundle whose cluster.yaml is used; needed where no -f is given, and for hosts of another architecture than this machine's
     #[arg(long, value_name = "FILE")]
     pub bundle: Option<PathBuf>,
     /// For a delta: a bundle that has what it leaves out; may be given several times
@@ -81,7 +85,7 @@ pub struct HostArgs {
     /// Accept and record the key of a host that is not known yet; a changed key is still refused
     #[arg(long)]
     pub accept_new_host_keys: bool,
-    /// File of known host keys [default: $KUBEXM_HOME/known_hosts, ~/.ssh/known_hosts, /etc/ssh/ssh_known_hosts]
+    /// File of known host keys; with --accept-new-host-keys it is made if there is none [default: $KUBEXM_HOME/known_hosts, ~/.ssh/known_hosts, /etc/ssh/ssh_known_hosts]
     #[arg(long, value_name = "FILE")]
     pub known_hosts: Option<PathBuf>,
 }
@@ -130,6 +134,13 @@ impl TrustArgs {
 }
 
 impl BundleArgs {
+    /// `--bundle` of a verb that finds it in the record of the run.
+    pub fn recorded(bundle: clap::Arg) -> clap::Arg {
+        bundle
+            .required(false)
+            .help("The bundle, where it is not there any more [default: the one that the run was started with]")
+    }
+
     /// For a session.
     pub fn options(&self) -> BundleOptions {
         let Self { bundle, bases, file, .. } = self.clone();
@@ -148,10 +159,26 @@ impl ClusterArgs {
 }
 
 impl HostArgs {
-    /// For a session.
-    pub fn options(&self) -> HostOptions {
+    /// For a session. A file that was named is there, unless it may be made.
+    pub fn options(&self) -> Result<HostOptions, Failure> {
         let Self { accept_new_host_keys, known_hosts } = self.clone();
-        HostOptions { accept_new_host_keys, known_hosts }
+        let problem = known_hosts.as_ref().and_then(|path| match std::fs::metadata(path) {
+            Ok(found) if found.is_dir() => Some((path, "it is a folder; name the file with the hosts' keys".to_owned())),
+            Ok(_) => None,
+            Err(error) if error.kind() != ErrorKind::NotFound => Some((path, error.to_string())),
+            Err(_) if accept_new_host_keys => None,
+            Err(_) => {
+                let text = "there is no such file, so no host would be known; name the file with the hosts' keys, or let it be made with \
+                            --accept-new-host-keys";
+                Some((path, text.to_owned()))
+            }
+        });
+        match problem {
+            None => Ok(HostOptions { accept_new_host_keys, known_hosts }),
+            Some((path, problem)) => {
+                Err(Failure::new(ExitCode::Config, format!("--known-hosts {}: {problem}", path.display())))
+            }
+        }
     }
 }
 

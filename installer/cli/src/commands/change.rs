@@ -18,7 +18,7 @@ pub fn run(
     display: &Display,
 ) -> Result<(), Failure> {
     let shell = Shell::changing(display, args.yes)?;
-    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
+    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options()?);
     let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
     let opened = session.open(&bundle)?.setting_aside(aside.set_aside).without_fan_out(args.failure.no_fan_out);
     let opened = opened.with_new_registry_ca(ca.new_registry_ca).for_upgrade(matches!(recipe, Recipe::Upgrade(_)));
@@ -26,6 +26,7 @@ pub fn run(
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
     check_hosts(opened.cluster(), recipe.named())?;
+    shell.check_can_confirm()?;
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let verified = opened.verify(&session)?;
     let options = args.failure.options(&again);

@@ -46,13 +46,15 @@ impl kubexm_session::Commands for Commands<'_> {
 
 pub fn run(args: &ChangeArgs, aside: AsideArgs, backup: &Backup<'_>, display: &Display) -> Result<(), Failure> {
     let shell = Shell::changing(display, args.yes)?;
-    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
+    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options()?);
     let place = backup.s3.place(backup.at)?;
+    place.check_backup()?;
     let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
     let commands = Commands { again, aside, backup };
     let opened = session.open(&bundle)?.setting_aside(aside.set_aside).without_fan_out(args.failure.no_fan_out);
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
+    shell.check_can_confirm()?;
     let access = Access::obtain_with_backup(&session, opened.cluster(), (&bundle.trust, &hosts), backup.at)?;
     let verified = opened.verify(&session)?;
     let operators = verified.opened().cluster().proven_operators();

@@ -22,7 +22,11 @@ use crate::terminal::Shell;
 ///   kubexm-install delete-node cp3 -f cluster.yaml --unreachable skip    # it is gone for good
 ///   kubexm-install delete-node worker7 -f cluster.yaml --roll-back       # of a deletion that failed half-way
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(
+    verbatim_doc_comment,
+    override_usage = "kubexm-install delete-node [OPTIONS] -f <FILE> <HOST>...
+       kubexm-install delete-node [OPTIONS] --bundle <FILE> <HOST>..."
+)]
 pub struct Args {
     /// Names of the hosts
     #[arg(required = true, value_name = "HOST")]
@@ -92,10 +96,13 @@ impl kubexm_session::Commands for Commands<'_> {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::changing(display, args.yes)?;
-    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
+    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options()?);
     let commands = Commands(args);
     let source = session.cluster(&cluster)?;
     source.check_hosts(&args.nodes)?;
+    if args.roll_back.is_none() {
+        shell.check_can_confirm()?;
+    }
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
     let options = RunOptions::strict(args.on_failure.into(), &commands);
     let skip = args.unreachable == Unreachable::Skip;
@@ -104,6 +111,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         Some(run) => {
             let named = Some(run.as_str()).filter(|name| !name.is_empty());
             let loaded = session.ledger_run_to_roll_back(Pipeline::DeleteNode, source, access, named)?;
+            shell.check_can_confirm()?;
             shell.wait(loaded.roll_back(&hosts, &options, skip))?
         }
         None => shell.wait(async {

@@ -34,6 +34,8 @@ mod status;
 mod support_bundle;
 mod upgrade;
 
+use std::ffi::OsString;
+
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure};
@@ -101,17 +103,15 @@ enum Verb {
 }
 
 impl Cli {
-    /// From the command line; help and errors of it end the program, as clap does.
-    pub fn read() -> Self {
-        let matches = command().get_matches();
-        let read = Self::from_arg_matches(&matches).and_then(|mut cli| {
-            // clap takes nested arguments for absent ones when nothing beside them is given.
-            if cli.verb.is_none() {
-                cli.create = Some(create::Args::from_arg_matches(&matches)?);
-            }
-            Ok(cli)
-        });
-        read.unwrap_or_else(|error| error.exit())
+    /// From the command line. Help is an error, as clap has it.
+    pub fn read(arguments: &[OsString]) -> Result<Self, clap::Error> {
+        let matches = command().try_get_matches_from(arguments)?;
+        let mut cli = Self::from_arg_matches(&matches)?;
+        // clap takes nested arguments for absent ones when nothing beside them is given.
+        if cli.verb.is_none() {
+            cli.create = Some(create::Args::from_arg_matches(&matches)?);
+        }
+        Ok(cli)
     }
 
     /// Whether the output is JSON for programs.

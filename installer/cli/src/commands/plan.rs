@@ -70,7 +70,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         kubexm_files::check(path, &output::PLAN, args.force)?;
     }
     let shell = Shell::looking(display)?;
-    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
+    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options()?);
     let opened = session.open(&bundle)?.setting_aside(args.aside.set_aside);
     let opened = opened.with_new_registry_ca(args.ca.new_registry_ca).for_upgrade(args.pipeline == Planned::Upgrade);
     let upgrade = args.upgrade.options();

@@ -31,7 +31,7 @@ pub struct Args {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::looking(display)?;
-    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
+    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options()?);
     let opened = session.open(&bundle)?.setting_aside(args.aside.set_aside);
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;

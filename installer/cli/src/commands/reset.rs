@@ -89,7 +89,7 @@ impl kubexm_session::Commands for Commands<'_> {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::changing(display, args.yes)?;
-    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
+    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options()?);
     let commands = Commands(args);
     let source = session.cluster(&cluster)?;
     source.check_hosts(&args.only)?;
@@ -104,6 +104,9 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             return Err(Failure::new(ExitCode::Config, text));
         }
     }
+    if args.roll_back.is_none() {
+        shell.check_can_confirm()?;
+    }
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
     let options = RunOptions::strict(args.on_failure.into(), &commands);
     let skip = args.unreachable == Unreachable::Skip;
@@ -111,6 +114,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         Some(run) => {
             let named = Some(run.as_str()).filter(|name| !name.is_empty());
             let loaded = session.ledger_run_to_roll_back(Pipeline::Reset, source, access, named)?;
+            shell.check_can_confirm()?;
             shell.wait(loaded.roll_back(&hosts, &options, skip))?
         }
         None => shell.wait(async {

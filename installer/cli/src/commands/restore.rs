@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kubexm_plan::Pipeline;
-use kubexm_session::{Access, Restore, RunOptions, Unreachable};
+use kubexm_session::{Access, BackupPlace, Restore, RunOptions, Unreachable};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure};
 
@@ -87,10 +87,14 @@ impl kubexm_session::Commands for Commands<'_> {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::changing(display, args.yes)?;
-    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
+    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options()?);
     let commands = Commands(args);
     let place = args.roll_back.is_none().then(|| args.s3.place(&args.backup)).transpose()?;
+    place.as_ref().map_or(Ok(()), BackupPlace::check_backup)?;
     let source = session.cluster(&cluster)?;
+    if args.roll_back.is_none() {
+        shell.check_can_confirm()?;
+    }
     let access = match &args.roll_back {
         Some(_) => Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?,
         None => Access::obtain_with_backup(&session, source.cluster(), (&cluster.trust, &hosts), &args.backup)?,
@@ -100,6 +104,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         (Some(run), _) => {
             let named = Some(run.as_str()).filter(|name| !name.is_empty());
             let loaded = session.ledger_run_to_roll_back(Pipeline::Restore, source, access, named)?;
+            shell.check_can_confirm()?;
             shell.wait(loaded.roll_back(&hosts, &options, false))?
         }
         (None, None) => return Err(Failure::new(ExitCode::Usage, "name a backup")),

@@ -22,7 +22,7 @@ use crate::terminal::Shell;
 ///   kubexm-install resume --bundle /media/usb/site.tar.zst            # the bundle is somewhere else now
 ///   kubexm-install resume 20261120T081502Z-4f1c
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment, mut_arg("bundle", |arg| arg.required(false)))]
+#[command(verbatim_doc_comment, mut_arg("bundle", BundleArgs::recorded))]
 pub struct Args {
     /// Run id, as `status` shows it [default: the cluster's last run]
     run: Option<String>,
@@ -42,7 +42,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let (session, direction) = (shell.session(), Direction::Forward);
     let typed = (&args.bundle, &args.hosts, &args.failure);
     let inputs = Inputs::of(session.home, direction, args.run.as_deref(), typed, session.events)?;
-    let hosts = inputs.hosts.options();
+    let hosts = inputs.hosts.options()?;
     let again = Again { bundle: &inputs.bundle, hosts: &inputs.hosts, failure: &inputs.failure };
     let options = inputs.failure.options(&again);
     let loaded = session.run_to_resume(session.open(&inputs.bundle.options())?, inputs.run.as_deref());

@@ -22,7 +22,7 @@ use crate::terminal::Shell;
 ///   kubexm-install rollback 20261120T081502Z-4f1c --bundle site.tar.zst -y
 ///   kubexm-install rollback --unreachable skip                          # a host is gone: the others, whole
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment, mut_arg("bundle", |arg| arg.required(false)))]
+#[command(verbatim_doc_comment, mut_arg("bundle", BundleArgs::recorded))]
 pub struct Args {
     /// Run id, as `status` shows it [default: the cluster's last run]
     run: Option<String>,
@@ -47,11 +47,12 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let (session, failure, direction) = (shell.session(), FailureArgs::default(), Direction::Back);
     let typed = (&args.bundle, &args.hosts, &failure);
     let inputs = Inputs::of(session.home, direction, args.run.as_deref(), typed, session.events)?;
-    let hosts = inputs.hosts.options();
+    let hosts = inputs.hosts.options()?;
     let again = Again { bundle: &inputs.bundle, hosts: &inputs.hosts, failure: &failure };
     let options = failure.options(&again);
     let loaded = session.run_to_roll_back(session.open(&inputs.bundle.options())?, inputs.run.as_deref());
     let loaded = loaded.map_err(|error| inputs.explain(direction, error))?;
+    shell.check_can_confirm()?;
     let skip = args.unreachable == Unreachable::Skip;
     let ended = shell.wait(loaded.roll_back(&hosts, &options, skip))?;
     ended::report(&ended, "", display)

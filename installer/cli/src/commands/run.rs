@@ -33,13 +33,14 @@ pub struct Args {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let Args { plan, change: args } = args;
     let shell = Shell::changing(display, args.yes)?;
-    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options());
+    let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options()?);
     let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
     let opened = session.open(&bundle)?.without_fan_out(args.failure.no_fan_out);
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
-    let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let plan = plan_file::read(plan, &opened)?;
+    shell.check_can_confirm()?;
+    let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let steps = plan.plan.plan();
     let aside = steps.steps.iter().flat_map(|step| &step.ops).any(|op| matches!(op, Op::MoveAside(_)));
     let upgrade = steps.pipeline == Pipeline::Upgrade;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kubexm_engine::EventSink;
-use kubexm_files::{Access, Kind, head};
+use kubexm_files::{Access, Kind, NoOption, head};
 use kubexm_seed::{
     Choice, Connection, Kinds, MapForm, Naming, RecordFolder, SeedError, SeedOptions, SeedReport, Spool, State, Target,
     Watch, map_text,
@@ -172,7 +172,7 @@ fn is_map(file: &mut dyn std::io::Read) -> bool {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     for out in &args.map_out {
-        kubexm_files::check(&out.path, &MAP, args.force)?;
+        kubexm_files::check(&out.path, &MAP, args.force).map_err(NoOption)?;
     }
     let on_standard_input = |path: &PathBuf| path.as_os_str() == "-";
     if (args.bundle.len() > 1 && args.bundle.iter().any(on_standard_input)) || args.bases.iter().any(on_standard_input)
@@ -243,9 +243,10 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let seeded = start::runtime()?.block_on(interrupt::watched(events, &cancel, seeding))?;
     for out in &args.map_out {
         let text = map_text(out.form, &naming, &seeded, args.login.plain_http);
-        kubexm_files::put(&out.path, &MAP, args.force, text.as_bytes(), &|content| {
+        let stdout = |content: &[u8]| {
             display.give(content);
-        })?;
+        };
+        kubexm_files::put(&out.path, &MAP, args.force, text.as_bytes(), &stdout).map_err(NoOption)?;
     }
     finish(&seeded, display)
 }

@@ -7,6 +7,7 @@ use kubexm_engine::clock::{rfc3339, unix_seconds};
 use kubexm_engine::replay::{RunState, StepState};
 use kubexm_plan::BundleRecord;
 use kubexm_session::{Access, ClusterHome, ClusterOptions, ClusterStatus, ClusterView, RecordedRun, status_document};
+use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure, Mode};
 
 use super::args::{HostArgs, TrustArgs};
@@ -20,7 +21,7 @@ use crate::terminal::{Shell, home};
 /// the hosts of that cluster.yaml are contacted, too: the cluster's id, versions, nodes, etcd, ends of certificates, and what was
 /// applied. That changes nothing, takes no lock, and works for a cluster that another machine made; our agent is put on a host that
 /// has none for as long as it takes. What does not answer is reported (`gaps`) with exit code 0; the exit code is 50 to 55 when no
-/// host can be worked with.
+/// host can be worked with, and 71 when the last run of a cluster cannot be read (as of `report`, `resume` and `rollback`).
 ///
 /// Examples:
 ///   kubexm-install status -f cluster.yaml --json | jq '.clusters[0].facts'
@@ -70,7 +71,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         let clusters = home.status(named.map(String::as_str))?;
         if display.mode() == Mode::Json {
             display.answer(&status_document(&clusters, view.as_ref()).to_string());
-            return Ok(());
+            return end(&clusters);
         }
         let mut text = text(&clusters);
         if let Some(view) = &view {
@@ -86,16 +87,24 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
             shown = Some(text);
         }
         if !args.watch || clusters.iter().all(|cluster| cluster.holder.is_none()) {
-            return Ok(());
+            return end(&clusters);
         }
         std::thread::sleep(WATCH);
+    }
+}
+
+/// A last run that cannot be read was shown as such.
+fn end(clusters: &[ClusterStatus]) -> Result<(), Failure> {
+    match clusters.iter().map(ClusterStatus::exit_code).fold(ExitCode::Ok, ExitCode::worst) {
+        ExitCode::Ok => Ok(()),
+        code => Err(Failure::silent(code)),
     }
 }
 
 /// Asks the hosts.
 fn view(args: &Args, display: &Display) -> Result<ClusterView, Failure> {
     let shell = Shell::looking(display)?;
-    let (session, hosts) = (shell.session(), args.hosts.options());
+    let (session, hosts) = (shell.session(), args.hosts.options()?);
     let (file, bundle, bases) = (args.file.clone(), args.bundle.clone(), args.bases.clone());
     let cluster = ClusterOptions { file, bundle, bases, trust: args.trust.options() };
     let source = session.cluster(&cluster)?;
@@ -161,7 +170,7 @@ fn line(cluster: &ClusterHome, at_work: bool, run: &RecordedRun) -> String {
                 counts.open
             )
         }
-        RecordedRun::Unreadable { run, error } => format!("{:16} {run:24} cannot be read: {error}", cluster.name),
+        RecordedRun::Unreadable { run, error, .. } => format!("{:16} {run:24} cannot be read: {error}", cluster.name),
     }
 }
 

@@ -30,16 +30,21 @@ impl<'d> Terminal<'d> {
         Self { display, yes: false }
     }
 
-    /// For a verb that changes hosts. Refused at once where nobody could be asked later.
-    pub fn changing(display: &'d Display, yes: bool) -> Result<Self, Failure> {
-        if !yes && !can_ask(display) {
-            return Err(Failure::new(
+    /// For a verb that changes hosts.
+    pub const fn changing(display: &'d Display, yes: bool) -> Self {
+        Self { display, yes }
+    }
+
+    /// Fails where nobody could be asked later.
+    pub fn check_can_confirm(&self) -> Result<(), Failure> {
+        match self.yes || can_ask(self.display) {
+            true => Ok(()),
+            false => Err(Failure::new(
                 ExitCode::NeedsYes,
                 "this changes hosts, and there is no terminal to ask for confirmation: confirm with -y once you know what it does \
                  (`--help`; `kubexm-install plan`, `preflight` and `status` look and change nothing)",
-            ));
+            )),
         }
-        Ok(Self { display, yes })
     }
 
     fn show(&self, plan: &Plan, drift: Option<&Drift>) {

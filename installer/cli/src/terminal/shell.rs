@@ -25,9 +25,15 @@ pub struct Shell<'d> {
 }
 
 impl<'d> Shell<'d> {
-    /// For a verb that changes hosts; refused at once if no terminal could be asked later.
+    /// For a verb that changes hosts. It calls [`Self::check_can_confirm`] before the first host is contacted.
     pub fn changing(display: &'d Display, yes: bool) -> Result<Self, Failure> {
-        Self::new(Terminal::changing(display, yes)?, Box::new(Shown(display)))
+        Self::new(Terminal::changing(display, yes), Box::new(Shown(display)))
+    }
+
+    /// Fails (exit code 11) where nobody could be asked later. Called once what was typed is known to be right, so that the operator
+    /// is told of that first, and before anything that takes long.
+    pub fn check_can_confirm(&self) -> Result<(), Failure> {
+        self.confirm.check_can_confirm()
     }
 
     /// For a verb that continues what was confirmed before.

@@ -1,6 +1,7 @@
 //! Help that teaches.
 
 use kubexm_spec::ExitCode;
+use predicates::prelude::*;
 use predicates::str::contains;
 
 use crate::site::Site;
@@ -35,4 +36,39 @@ fn without_a_bundle_a_verb_is_a_wrong_command_line() {
     for args in [&["-y"][..], &["create", "-y"], &["preflight"], &["resume"]] {
         site.install(args).assert().code(2).stderr(contains("--bundle"));
     }
+}
+
+#[test]
+fn the_usage_of_a_verb_names_what_it_cannot_do_without() {
+    let site = Site::new();
+    let cluster = "<--file <FILE>|--bundle <FILE>>";
+    let needed: [(&[&str], &[&str]); 14] = [
+        (&["reset"], &[cluster]),
+        (&["delete-node"], &["-f <FILE> <HOST>...", "--bundle <FILE> <HOST>..."]),
+        (&["adopt"], &[cluster]),
+        (&["certs", "check"], &[cluster]),
+        (&["certs", "renew"], &[cluster]),
+        (&["registry", "list"], &[cluster]),
+        (&["registry", "prune"], &[cluster]),
+        (&["addons", "list"], &[cluster]),
+        (&["backup"], &["--to <PLACE> -f <FILE>", "--to <PLACE> --bundle <FILE>"]),
+        (&["restore"], &[cluster, "<BACKUP>"]),
+        (&["create"], &["--bundle <FILE>"]),
+        (&["add-node"], &["--bundle <FILE>"]),
+        (&["run"], &["--bundle <FILE>", "<PLAN>"]),
+        (&["seed"], &["--bundle <FILE>", "--to <"]),
+    ];
+    for (verb, words) in needed {
+        let help = site.install(&[verb, &["--help"]].concat()).assert().success().get_output().stdout.clone();
+        let help = String::from_utf8(help).unwrap();
+        let usage: String =
+            help.lines().skip_while(|line| !line.starts_with("Usage:")).take_while(|line| !line.is_empty()).collect();
+        for word in words {
+            assert!(usage.contains(word), "{verb:?} lacks {word}: {usage}");
+        }
+        let refused = site.install(verb).assert().code(2);
+        refused.stderr(contains("required arguments were not provided").and(contains("--bundle <FILE>")));
+    }
+    site.install(&["backup", "verify", "/nowhere"]).assert().code(57);
+    site.install(&["resume", "--help"]).assert().success().stdout(contains("[default: the one"));
 }

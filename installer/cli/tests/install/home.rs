@@ -117,15 +117,32 @@ fn files_and_folders_that_somebody_left_beside_clusters_and_runs_are_no_runs() {
 }
 
 #[test]
-fn a_run_that_cannot_be_read_does_not_hide_the_others() {
+fn a_run_that_cannot_be_read_does_not_hide_the_others_and_ends_every_verb_that_needs_it_with_71() {
     let site = Site::new();
     let runs = site.path("home/clusters/demo/runs");
+    let (lost, whole) = ("20260101T000000Z-0002", "20260101T000000Z-0003");
     Run::create(&runs, RunId::named("20260101T000000Z-0001"), &plan()).unwrap();
-    std::fs::create_dir(runs.join("20260101T000000Z-0002")).unwrap();
-    let seen = site.install(&["status"]).assert().success();
-    seen.stdout(
-        contains("20260101T000000Z-0001").and(contains("20260101T000000Z-0002")).and(contains("cannot be read")),
+    std::fs::create_dir(runs.join(lost)).unwrap();
+    std::fs::write(runs.join(lost).join("sequence"), "2\n").unwrap();
+    let all = || contains("20260101T000000Z-0001").and(contains(lost)).and(contains("cannot be read"));
+    site.install(&["status"]).assert().code(71).stdout(all());
+    let output = site.install(&["status", "--json"]).assert().code(71).get_output().stdout.clone();
+    let document: Value = serde_json::from_slice(&output).unwrap();
+    assert!(
+        document["clusters"][0]["runs"][1]["error"].as_str().unwrap().contains("plan.json is damaged"),
+        "{document}"
     );
+    for verb in [&["report"][..], &["report", lost], &["resume"], &["rollback", "-y"], &["resume", lost]] {
+        site.install(verb).assert().code(71).stderr(contains("plan.json is damaged: it is missing"));
+    }
+    let bundle = site.bundle(closed_port());
+    for verb in [&["resume"][..], &["rollback", "-y"]] {
+        let args = [verb, &["--bundle", bundle.to_str().unwrap()]].concat();
+        site.install(&args).assert().code(71).stderr(contains("plan.json is damaged: it is missing"));
+    }
+    // Nothing depends on one that was followed by others.
+    Run::create(&runs, RunId::named(whole), &plan()).unwrap();
+    site.install(&["status"]).assert().success().stdout(all().and(contains(whole)));
 }
 
 #[test]

@@ -81,16 +81,6 @@ fn a_key_that_cannot_be_read_is_named_with_its_host() {
 }
 
 #[test]
-fn a_change_without_a_terminal_needs_a_yes() {
-    let site = Site::new();
-    let bundle = site.bundle(closed_port());
-    let bundle = bundle.to_str().unwrap();
-    site.install(&["--bundle", bundle]).assert().code(11).stderr(contains("-y"));
-    site.install(&["create", "--bundle", bundle]).assert().code(11);
-    site.install(&["run", "plan.json", "--bundle", bundle]).assert().code(11);
-}
-
-#[test]
 fn an_invalid_drill_is_refused_before_anything_is_read() {
     let site = Site::new();
     for drill in ["fail", "fail:init", "die:soon", "burn:down"] {

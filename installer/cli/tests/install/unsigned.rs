@@ -12,7 +12,8 @@ use std::time::Duration;
 use assert_cmd::Command;
 use kubexm_archive::Bundle;
 use kubexm_engine::{Run, RunId};
-use kubexm_plan::lint;
+use kubexm_plan::{CheckedPlan, lint};
+use kubexm_session::plan_file;
 use kubexm_spec::Digest;
 use predicates::prelude::*;
 use predicates::str::contains;
@@ -103,13 +104,18 @@ impl Trap {
         Sprung { connections, reads }
     }
 
-    /// A run of this bundle and its cluster.yaml, as it was begun after the operator agreed to both.
-    fn begun(&self) -> String {
+    /// A plan of this bundle and its cluster.yaml.
+    fn plan(&self) -> CheckedPlan {
         let bundle = Bundle::open(&self.bundle).unwrap();
         let mut plan = home::plan().plan().clone();
         plan.cluster = Digest::of(&self.yaml);
         plan.bundle = Some(bundle.manifest_digest());
-        let checked = lint::check(plan).unwrap().0;
+        lint::check(plan).unwrap().0
+    }
+
+    /// A run of it, as it was begun after the operator agreed to both.
+    fn begun(&self) -> String {
+        let checked = self.plan();
         let id = "20260101T000000Z-0001";
         let run = Run::create(&self.site.path("home/clusters/demo/runs"), RunId::named(id), &checked).unwrap();
         home::start(&run);
@@ -132,6 +138,9 @@ impl Sprung {
     }
 }
 
+/// Stands for a file with a plan.
+const PLAN: &str = "PLAN";
+
 /// Every verb that would connect, with a yes.
 const VERBS: [&[&str]; 8] = [
     &["-y"],
@@ -139,7 +148,7 @@ const VERBS: [&[&str]; 8] = [
     &["preflight"],
     &["plan", "create"],
     &["add-node", "-y"],
-    &["run", "/nowhere/plan.json", "-y"],
+    &["run", PLAN, "-y"],
     &["reset", "-y"],
     &["reset", "-y", "--roll-back"],
 ];
@@ -148,8 +157,12 @@ const VERBS: [&[&str]; 8] = [
 fn without_a_terminal_an_unsigned_bundle_gets_no_connection_and_no_secret_and_all_it_wants_is_reported() {
     let trap = Trap::new();
     let port = trap.port();
+    let plan = trap.site.path("plan.json");
+    fs::write(&plan, plan_file::to_json(trap.plan().plan()).unwrap()).unwrap();
     for verb in VERBS {
-        let ended = trap.install(verb).arg("--accept-new-host-keys").assert().code(36).stdout("");
+        let words: Vec<&str> =
+            verb.iter().map(|word| if *word == PLAN { plan.to_str().unwrap() } else { word }).collect();
+        let ended = trap.install(&words).arg("--accept-new-host-keys").assert().code(36).stdout("");
         let text = String::from_utf8(ended.get_output().stderr.clone()).unwrap();
         for wanted in [
             "NOT SIGNED".to_owned(),

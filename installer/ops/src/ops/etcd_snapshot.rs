@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use kubexm_plan::op::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
+use kubexm_spec::{amount, amount_needed};
 
 use crate::ops::act::members::{self, Reach};
 use crate::path_state::{Look, PathState, PutBack};
@@ -133,9 +134,9 @@ pub(crate) fn refuse_full(machine: &Machine, folder: &str, size: u64, spare: u64
         return Ok(());
     }
     Err(OpError::other(format!(
-        "a snapshot of etcd needs {} MiB below {folder}, and {} MiB are free: make room, then run again",
-        needed >> 20,
-        space.free >> 20
+        "a snapshot of etcd needs {} below {folder}, and {} are free: make room, then run again",
+        amount_needed(needed),
+        amount(space.free)
     )))
 }
 

@@ -10,6 +10,7 @@ use kubexm_plan::kubeadm_certificates::CLUSTER_CA;
 use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult, Port, Protocol};
 use kubexm_plan::{ClusterId, Facts};
 use kubexm_spec::cluster::{API_PORT, Cluster};
+use kubexm_spec::{amount, amount_needed};
 
 use crate::backup_source::BackupSource;
 use crate::context::PlanContext;
@@ -78,8 +79,10 @@ fn room(cx: &PlanContext<'_>, source: &BackupSource) -> Vec<String> {
     let full = wanted.into_iter().filter(|(_, (needed, free))| needed > free);
     let text = |(mount, (needed, free)): (&str, (u64, u64))| {
         format!(
-            "{}: {mount} has {free} bytes free, and the data of the backup needs {needed}: make room there",
-            first.name
+            "{}: {mount} has {} free, and the data of the backup needs {}: make room there",
+            first.name,
+            amount(free),
+            amount_needed(needed)
         )
     };
     full.map(text).collect()

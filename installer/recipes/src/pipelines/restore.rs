@@ -10,8 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 use kubexm_plan::backup::Archive;
 use kubexm_plan::op::{Blobs, EtcdRestored, Probe, RestorePhase, RestoredHost};
 use kubexm_plan::{ClusterId, Facts, Pipeline, Plan, PlanHost, SlotName, SlotProvider, Step, StepId, Undo};
-use kubexm_spec::Digest;
 use kubexm_spec::cluster::{Cluster, EtcdKind};
+use kubexm_spec::{Digest, amount, amount_needed};
 
 use crate::error::RecipeError;
 use crate::identity::Identity;
@@ -203,8 +203,10 @@ fn room(cx: &RestoreContext<'_>, name: &str, facts: &Facts) -> Vec<String> {
     let full = wanted.into_iter().filter(|(_, (needed, free, _))| needed > free);
     full.map(|(mount, (needed, free, paths))| {
         format!(
-            "{name}: {mount} has {free} bytes free, and the restore writes {needed} to {}: make room, for example by removing \
+            "{name}: {mount} has {} free, and the restore writes {} to {}: make room, for example by removing \
              {data}/.kubexm-before-* of earlier restores",
+            amount(free),
+            amount_needed(needed),
             paths.join(" and ")
         )
     })

@@ -355,8 +355,5 @@ fn a_restore_stops_all_members_before_the_first_gets_data_and_gives_it_to_all_be
     let room = |snapshot| restore(&RestoreContext { facts: &full, snapshot, ..cx.clone() });
     room(300 << 20).unwrap();
     let error = room(400 << 20).unwrap_err().to_string();
-    assert!(
-        error.contains(&format!("{}: / has 1073741824 bytes free", planes[1])) && !error.contains(&planes[0]),
-        "{error}"
-    );
+    assert!(error.contains(&format!("{}: / has 1.0 GiB free", planes[1])) && !error.contains(&planes[0]), "{error}");
 }

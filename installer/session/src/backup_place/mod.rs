@@ -44,6 +44,17 @@ impl fmt::Display for BackupPlace {
 }
 
 impl BackupPlace {
+    /// Whether a backup is there, as far as a look at its folder shows; a server is not asked.
+    ///
+    /// # Errors
+    /// There is none, it is damaged, or of a newer program.
+    pub fn check_backup(&self) -> Result<(), SessionError> {
+        match self {
+            Self::Folder(folder) => Ok(BackupHeader::read(folder).map(drop)?),
+            Self::S3 { .. } => Ok(()),
+        }
+    }
+
     /// Opens it. A server is asked for what it has there, so that what is wrong with it is known before anything else is done.
     pub(crate) async fn open<'s>(&'s self, session: &'s Session<'_>) -> Result<OpenPlace<'s>, SessionError> {
         Ok(match self {

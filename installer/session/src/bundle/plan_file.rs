@@ -44,10 +44,7 @@ pub fn to_json(plan: &Plan) -> Result<Vec<u8>, SessionError> {
 
 /// Reads a plan and checks that it belongs to the bundle and cluster to be used.
 pub fn read(path: &Path, opened: &Opened) -> Result<ReviewedPlan, SessionError> {
-    let bytes = kubexm_files::read(path, LIMIT).map_err(|error| match error {
-        kubexm_files::InputError::Io { source, .. } => SessionError::disk("read", path, &source),
-        error => SessionError::Input(error),
-    })?;
+    let bytes = kubexm_files::read(path, LIMIT)?;
     let refused = |reason: String| SessionError::PlanFile { path: path.to_owned(), reason };
     let digest = Digest::of(&bytes);
     let value: Value = serde_json::from_slice(&bytes).map_err(|error| {

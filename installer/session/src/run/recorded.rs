@@ -3,6 +3,7 @@
 use kubexm_engine::replay::RunState;
 use kubexm_engine::run::read_status;
 use kubexm_engine::{RunId, Status};
+use kubexm_spec::{ExitCode, error_chain};
 
 use super::ended::Direction;
 use crate::error::SessionError;
@@ -25,7 +26,7 @@ impl Home {
     /// # Errors
     /// There is no such run, or there are several; the text names each with what to type.
     pub fn recorded_command(&self, named: Option<&str>, direction: Direction) -> Result<RecordedCommand, SessionError> {
-        let (mut found, mut others) = (Vec::new(), Vec::new());
+        let (mut found, mut others, mut code) = (Vec::new(), Vec::new(), ExitCode::Usage);
         for cluster in self.clusters()? {
             let mut ids = cluster.run_ids()?.into_iter();
             let id = match named {
@@ -33,10 +34,20 @@ impl Home {
                 None => ids.next_back(),
             };
             let Some(id) = id else { continue };
-            match command(&cluster, &id, named.is_some(), direction) {
-                Ok(command) => found.push(command),
-                Err(why) => others.push(format!("run {id} of cluster {} {why}", cluster.name)),
-            }
+            let why = match read_status(&cluster.runs(), &id) {
+                Ok(status) => match command(&cluster, &id, &status, named.is_some(), direction) {
+                    Ok(command) => {
+                        found.push(command);
+                        continue;
+                    }
+                    Err(why) => why,
+                },
+                Err(error) => {
+                    code = code.worst(error.exit_code());
+                    format!("cannot be read: {}", error_chain(&error))
+                }
+            };
+            others.push(format!("run {id} of cluster {} {why}", cluster.name));
         }
         let verb = match direction {
             Direction::Forward => "resumed",
@@ -57,15 +68,24 @@ impl Home {
             })),
             (None, _) => {
                 let others = others.join("; ");
-                Err(SessionError::Run(format!("there is no run that can be {verb} without more arguments: {others}")))
+                let text = format!("there is no run that can be {verb} without more arguments: {others}");
+                Err(match code {
+                    ExitCode::Usage => SessionError::Run(text),
+                    code => SessionError::UnreadableRun { text, code },
+                })
             }
         }
     }
 }
 
 /// The command that a run has recorded, or why there is none.
-fn command(cluster: &ClusterHome, id: &RunId, named: bool, direction: Direction) -> Result<RecordedCommand, String> {
-    let status = read_status(&cluster.runs(), id).map_err(|error| format!("cannot be read: {error}"))?;
+fn command(
+    cluster: &ClusterHome,
+    id: &RunId,
+    status: &Status,
+    named: bool,
+    direction: Direction,
+) -> Result<RecordedCommand, String> {
     let in_use = matches!(status.state, RunState::Succeeded | RunState::Partial);
     let command = match direction {
         Direction::Forward => status.go_on.clone(),
@@ -80,7 +100,7 @@ fn command(cluster: &ClusterHome, id: &RunId, named: bool, direction: Direction)
             Ok(RecordedCommand { cluster: cluster.name.clone(), run: id.to_string(), command })
         }
         Some(command) => Err(format!("is a {}: {command}", status.pipeline)),
-        None => Err(why_not(&status).to_owned()),
+        None => Err(why_not(status).to_owned()),
     }
 }
 

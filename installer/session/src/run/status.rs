@@ -2,6 +2,7 @@
 
 use kubexm_engine::{ClusterLock, Status, run};
 use kubexm_plan::BundleRecord;
+use kubexm_spec::{ExitCode, error_chain};
 use serde_json::{Value, json};
 
 use crate::bundle::installed::installed_bundle;
@@ -36,6 +37,8 @@ pub enum RecordedRun {
         run: String,
         /// Why.
         error: String,
+        /// What a program ends with that needs this run.
+        code: ExitCode,
     },
 }
 
@@ -54,10 +57,21 @@ impl Home {
 }
 
 impl ClusterStatus {
+    /// [`ExitCode::Ok`], or the code of its last run that cannot be read: `resume`, `rollback` and `report` end with the same. Of
+    /// earlier ones nothing depends any more.
+    pub fn exit_code(&self) -> ExitCode {
+        match self.runs.last() {
+            Some(RecordedRun::Unreadable { code, .. }) => *code,
+            Some(RecordedRun::Read(_)) | None => ExitCode::Ok,
+        }
+    }
+
     fn of(home: ClusterHome) -> Result<Self, SessionError> {
         let read = |id| match run::read_status(&home.runs(), &id) {
             Ok(status) => RecordedRun::Read(Box::new(status)),
-            Err(error) => RecordedRun::Unreadable { run: id.to_string(), error: error.to_string() },
+            Err(error) => {
+                RecordedRun::Unreadable { run: id.to_string(), code: error.exit_code(), error: error_chain(&error) }
+            }
         };
         let holder = ClusterLock::holder(&home.folder);
         let runs = home.run_ids()?.into_iter().map(read).collect();
@@ -73,7 +87,7 @@ impl ClusterStatus {
         };
         let runs = runs.iter().map(|run| match run {
             RecordedRun::Read(status) => json!(status),
-            RecordedRun::Unreadable { run, error } => json!({ "run": run, "error": error }),
+            RecordedRun::Unreadable { run, error, .. } => json!({ "run": run, "error": error }),
         });
         let kubeconfig = Some(home.kubeconfig()).filter(|path| path.is_file());
         let mut document = json!({

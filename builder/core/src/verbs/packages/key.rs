@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kubexm_files::{Access, Kind, TEXT_LIMIT};
+use kubexm_files::{Access, Kind, NoOption, OutputError, TEXT_LIMIT};
 use kubexm_packages::trust::SiteKey;
 use kubexm_signing::files;
-use kubexm_spec::ExitCode;
+use kubexm_spec::{ExitCode, ExitError as _, error_chain};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
@@ -71,6 +71,7 @@ pub fn generate(file: &Path, owner: &str, bits: u32) -> Result<WrittenKey, Sessi
             return Err(SessionError::refused(ExitCode::Usage, text));
         }
     }
+    kubexm_files::check_folder(file).map_err(unwritten)?;
     let key = SiteKey::generate(owner, bits)?;
     write(file, key.secret()?.as_bytes(), Access::Private)?;
     write(&public, key.public()?.as_bytes(), Access::Umask).inspect_err(|_| {
@@ -83,5 +84,11 @@ pub fn generate(file: &Path, owner: &str, bits: u32) -> Result<WrittenKey, Sessi
 
 fn write(path: &Path, content: &[u8], access: Access) -> Result<(), SessionError> {
     let kind = Kind { name: "a key", recognise: None, access };
-    Ok(kubexm_files::write(path, &kind, false, content)?)
+    kubexm_files::write(path, &kind, false, content).map_err(unwritten)
+}
+
+/// The file is named without an option.
+fn unwritten(error: OutputError) -> SessionError {
+    let error = NoOption(error);
+    SessionError::refused(error.exit_code(), error_chain(&error))
 }

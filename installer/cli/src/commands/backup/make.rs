@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use kubexm_engine::clock::rfc3339;
 use kubexm_session::{Access, BackedUp, BackupOptions};
-use kubexm_spec::{ExitCode, counted};
+use kubexm_spec::{ExitCode, amount, counted};
 use kubexm_terminal::{Display, Failure, Mode};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use crate::terminal::Shell;
 #[group(skip)]
 pub struct Args {
     /// Place for backups, a folder or s3://BUCKET/PREFIX; each gets a folder of its own in it
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, value_name = "PLACE", required = true)]
     to: Option<PathBuf>,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -39,7 +39,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     };
     let to = args.s3.place(to)?;
     let shell = Shell::looking(display)?;
-    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
+    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options()?);
     let source = session.cluster(&cluster)?;
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
     let keep = args.keep.and_then(|keep| usize::try_from(keep).ok());
@@ -59,13 +59,13 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
                 count => format!("; {} removed", counted(count, "older backup")),
             };
             display.answer(&format!(
-                "backup of cluster {} of {} in {}: etcd at revision {} with {}, {} bytes encrypted for {}{older}",
+                "backup of cluster {} of {} in {}: etcd at revision {} with {}, {} encrypted for {}{older}",
                 about.cluster,
                 rfc3339(about.created),
                 at,
                 about.etcd.revision,
                 counted(about.etcd.keys, "key"),
-                about.archive.size,
+                amount(about.archive.size),
                 about.recipients.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             ));
         }

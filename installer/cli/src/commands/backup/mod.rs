@@ -23,7 +23,14 @@ use kubexm_terminal::{Display, Failure};
 ///     --s3-endpoint https://minio.example.com:9000 --s3-ca-file minio-ca.crt --keep 14
 ///   kubexm-install backup verify /srv/backups/lab-20260921T141321Z
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(
+    verbatim_doc_comment,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    override_usage = "kubexm-install backup [OPTIONS] --to <PLACE> -f <FILE>
+       kubexm-install backup [OPTIONS] --to <PLACE> --bundle <FILE>
+       kubexm-install backup verify [OPTIONS] <BACKUP>"
+)]
 pub struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,

@@ -33,7 +33,7 @@ pub struct Args {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::looking(display)?;
-    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
+    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options()?);
     let source = session.cluster(&cluster)?;
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
     let view = shell.wait(session.registry_bundles(&source, &access, &hosts))?;

@@ -80,9 +80,12 @@ impl kubexm_session::Commands for Commands<'_> {
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let keep = args.keep.iter().map(|text| kept(text)).collect::<Result<Vec<_>, Failure>>()?;
     let shell = if args.dry_run { Shell::looking(display)? } else { Shell::changing(display, args.yes)? };
-    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options());
+    let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options()?);
     let commands = Commands(args);
     let source = session.cluster(&cluster)?;
+    if !args.dry_run && args.roll_back.is_none() {
+        shell.check_can_confirm()?;
+    }
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
     let options = RunOptions::strict(args.on_failure.into(), &commands);
     let unreachable = Unreachable::Refused("\nnothing was changed");
@@ -102,6 +105,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         Some(run) => {
             let named = Some(run.as_str()).filter(|name| !name.is_empty());
             let loaded = session.ledger_run_to_roll_back(Pipeline::RegistryPrune, source, access, named)?;
+            shell.check_can_confirm()?;
             shell.wait(loaded.roll_back(&hosts, &options, false))?
         }
         None => shell.wait(async {
