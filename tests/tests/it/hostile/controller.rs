@@ -37,7 +37,7 @@ async fn a_damaged_run_is_named_by_every_command_and_a_create_does_without_it() 
         site.remember();
 
         let status = site.home.status(Some(CLUSTER)).unwrap();
-        let Some(RecordedRun::Unreadable { run: unreadable, error }) = status[0].runs.last() else {
+        let Some(RecordedRun::Unreadable { run: unreadable, error, .. }) = status[0].runs.last() else {
             unreachable!("{named}: {status:?}")
         };
         assert_eq!(*unreadable, id);
