@@ -12,16 +12,16 @@ use kubexm_spec::unsupported::check;
 use kubexm_spec::{ExitCode, Platform};
 use proptest::prelude::*;
 
-fn file(spec: &str) -> String {
+pub(super) fn file(spec: &str) -> String {
     format!("apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: test}}\nspec:\n{spec}")
 }
 
-fn kinds(problems: &Problems) -> Vec<(usize, ProblemKind)> {
+pub(super) fn kinds(problems: &Problems) -> Vec<(usize, ProblemKind)> {
     problems.0.iter().map(|p| (p.line, p.kind)).collect()
 }
 
 #[track_caller]
-fn refused(spec: &str) -> Problems {
+pub(super) fn refused(spec: &str) -> Problems {
     parse(&file(spec)).expect_err("this must be refused")
 }
 
@@ -201,99 +201,6 @@ fn unsupported_settings_are_read_and_distinguished_from_mistakes() {
         &file("  network: {plugin: cilium, version: 1.20.0, options: {l7Proxy: false, MTU: 1400}}\n"),
     ] {
         assert_eq!(check(&parse(built).unwrap()), [], "{built}");
-    }
-}
-
-#[test]
-fn an_option_that_cilium_does_not_have_is_named_with_the_nearest_and_a_wrong_value_with_what_is_wanted() {
-    let said =
-        |options: &str| refused(&format!("  network:\n    plugin: cilium\n    options: {options}\n")).to_string();
-    for (options, text) in [
-        ("{l8Proxy: false}", "spec.network.options.l8Proxy: unknown option \"l8Proxy\" (did you mean l7Proxy?"),
-        ("{hubble: {rely: {enabled: true}}}", "unknown option \"hubble.rely\""),
-        ("{hubble: true}", "unknown option \"hubble\""),
-        ("{ipam: {operator: {clusterPoolIPv4MaskSize: 20}}}", "unknown option \"ipam.operator\""),
-        ("{image: {repository: r.example/cilium}}", "unknown option \"image\""),
-        ("{l7Proxy: \"false\"}", "expected true or false, got \"false\""),
-        ("{MTU: big}", "expected a whole number, got \"big\""),
-        ("{ipam: {mode: eni}}", "expected one of kubernetes, cluster-pool, got \"eni\""),
-        ("{nodePort: {addresses: 10.0.0.0/8}}", "expected a list of texts"),
-        ("{resources: many}", "expected a mapping or a list"),
-    ] {
-        let all = said(options);
-        assert!(all.contains(text), "{options}: {all}");
-    }
-    let many = said("{l8Proxy: false, MTU: big}");
-    assert_eq!(many.lines().count(), 2, "all of them at once: {many}");
-    for fine in
-        ["{kubeProxyReplacement: \"true\"}", "{bpf: {mapDynamicSizeRatio: 0.005}}", "{resources: {limits: {cpu: 1}}}"]
-    {
-        parse(&file(&format!("  network: {{plugin: cilium, options: {fine}}}\n")))
-            .unwrap_or_else(|p| panic!("{fine}\n{p}"));
-    }
-}
-
-#[test]
-fn an_option_that_calico_does_not_have_is_named_with_the_nearest_and_a_wrong_value_with_what_is_wanted() {
-    let said = |network: &str| refused(&format!("  network: {{plugin: calico, {network}}}\n")).to_string();
-    for (network, text) in [
-        ("options: {encapsulaton: IPIP}", "unknown option \"encapsulaton\" (did you mean encapsulation?"),
-        (
-            "options: {encapsulation: Geneve}",
-            "expected one of VXLAN, VXLANCrossSubnet, IPIP, IPIPCrossSubnet, None, got",
-        ),
-        ("options: {blockSize: 19}", "expected a whole number from 20 to 32, got 19"),
-        ("options: {blockSize: \"26\"}", "expected a whole number from 20 to 32"),
-        ("options: {mtu: 100}", "expected a whole number from 576 to 65535, got 100"),
-        ("options: {natOutgoing: \"no\"}", "expected true or false"),
-        ("options: {typha: {replicas: 30}}", "expected a whole number from 1 to 20, got 30"),
-        ("options: {typha: true}", "unknown option \"typha\""),
-        ("options: {l7Proxy: true}", "or install Calico yourself, with plugin none"),
-        (
-            "podCidr: 10.1.2.0/24, options: {blockSize: 22}",
-            "a block of /22 is larger than the network of pods, 10.1.2.0/24",
-        ),
-    ] {
-        let all = said(network);
-        assert!(all.contains(text), "{network}: {all}");
-    }
-    for fine in [
-        "{}",
-        "{encapsulation: None, typha: {enabled: true, replicas: 3}}",
-        "{blockSize: 24, mtu: 1400, natOutgoing: false}",
-    ] {
-        parse(&file(&format!("  network: {{plugin: calico, podCidr: 10.1.2.0/24, options: {fine}}}\n")))
-            .unwrap_or_else(|p| panic!("{fine}\n{p}"));
-    }
-}
-
-#[test]
-fn what_of_calico_has_not_run_on_hosts_is_named_and_the_rest_is_not() {
-    let named = |options: &str| {
-        let cluster = parse(&file(&format!("  network: {{plugin: calico, options: {options}}}\n"))).unwrap();
-        check(&cluster).into_iter().map(|unsupported| unsupported.path).collect::<Vec<_>>()
-    };
-    for (options, path) in [
-        ("{encapsulation: IPIP}", "encapsulation"),
-        ("{encapsulation: IPIPCrossSubnet}", "encapsulation"),
-        ("{encapsulation: None}", "encapsulation"),
-        ("{typha: {enabled: true}}", "typha"),
-        ("{typha: {replicas: 2}}", "typha"),
-    ] {
-        assert_eq!(named(options), [format!("spec.network.options.{path}")], "{options}");
-    }
-    for options in
-        ["{}", "{encapsulation: VXLAN, mtu: 1400}", "{encapsulation: VXLANCrossSubnet, typha: {enabled: false}}"]
-    {
-        assert_eq!(named(options), [""; 0], "{options}");
-    }
-}
-
-#[test]
-fn only_a_plugin_of_the_catalogue_has_a_version() {
-    for plugin in ["flannel", "none"] {
-        let problems = refused(&format!("  network: {{plugin: {plugin}, version: 1.2.3}}\n"));
-        assert_eq!(kinds(&problems), [(5, ProblemKind::BadValue)], "{plugin}");
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod cluster_hosts;
+mod cluster_networks;
 mod cluster_parts;
 mod cluster_rules;
 mod cluster_show;
