@@ -22,7 +22,7 @@ use super::change;
 /// `create` or `addons apply`.
 ///
 /// With --os-packages each node also gets the bundle's packages of the operating system where it has older ones: at the end of its turn, while
-/// it is drained, and for good, since the bundle does not have the older ones.
+/// it is drained, and for good, since the bundle does not have the older ones. No service is restarted for it, and no host rebooted.
 ///
 /// On a cluster that was adopted it does what an upgrade by hand with kubeadm does: images, kubeadm, kubelet and kubectl, with the
 /// cluster's own configuration; the runtime, the pod network and all else stay as they are. It needs containerd, `registry: {type: none}`

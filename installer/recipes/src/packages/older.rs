@@ -107,13 +107,18 @@ fn outdated<'p>(carried: &'p CarriedSet, installed: &'p [Package]) -> Vec<(&'p P
     let compare = |one: &Package, other: &Package| compare(carried.profile.family, &one.version, &other.version);
     let mut newest: BTreeMap<&str, (&Package, &Package)> = BTreeMap::new();
     for package in installed {
-        let Some(same) = carried.package(&package.name).filter(|same| same.arch == package.arch) else { continue };
+        let Some(same) = carried.package(&package.name).filter(|same| is_one(same, package)) else { continue };
         let known = newest.entry(&package.name).or_insert((package, same));
         if compare(known.0, package).is_lt() {
             known.0 = package;
         }
     }
     newest.into_values().filter(|(installed, same)| compare(same, installed).is_gt()).collect()
+}
+
+/// Whether one may take the place of the other: of a foreign architecture it is another package.
+fn is_one(one: &Package, other: &Package) -> bool {
+    one.arch == other.arch || [one, other].iter().any(|package| matches!(&*package.arch, "all" | "noarch"))
 }
 
 /// Packages of load balancers: two of them must not restart at the same time.
