@@ -135,5 +135,8 @@ fn why(planned: &NodePackages<'_>) -> String {
     let removed =
         planned.irreversible.iter().flat_map(|part| part.replaced.keys()).map(|name| format!("{name} stays removed"));
     let all: Vec<String> = upgrades.chain(more).chain(removed).collect();
+    if all.is_empty() {
+        return "an interrupted upgrade is completed".to_owned();
+    }
     format!("{}; the bundle does not have the older packages", all.join(", "))
 }

@@ -26,11 +26,11 @@ pub struct OlderPackages<'a> {
     pub kept: Vec<String>,
 }
 
-/// Those of a host.
+/// Those of a host; `gone`: the same run removes these before.
 ///
 /// # Errors
 /// The bundle has no packages for it, or its list cannot be read.
-pub fn older<'a>(cx: &PlanContext<'a>, facts: &Facts) -> Result<OlderPackages<'a>, String> {
+pub fn older<'a>(cx: &PlanContext<'a>, facts: &Facts, gone: &BTreeSet<&str>) -> Result<OlderPackages<'a>, String> {
     if cx.cluster.system.os_packages == OsPackages::None {
         return Err("cluster.yaml says `osPackages: none`".to_owned());
     }
@@ -43,6 +43,7 @@ pub fn older<'a>(cx: &PlanContext<'a>, facts: &Facts) -> Result<OlderPackages<'a
     };
     let list = facts.packages.as_ref().ok_or("neither dpkg nor rpm is present")?;
     let (mut installed, cut_off) = installed_of(list, carried)?;
+    installed.packages.retain(|package| !gone.contains(&*package.name));
     let mut found = OlderPackages::default();
     let mut apart = of_balancers(carried);
     let mut roots = Vec::new();
@@ -66,7 +67,7 @@ pub fn older<'a>(cx: &PlanContext<'a>, facts: &Facts) -> Result<OlderPackages<'a
     }
     // What an interrupted upgrade has left half there is in no baseline, and comes whole.
     let half = cut_off.keys().filter(|name| !installed.packages.iter().any(|package| package.name == **name));
-    let half = half.filter(|name| !installed.held.contains(*name) && !apart.contains(*name));
+    let half = half.filter(|name| !installed.held.contains(*name) && !apart.contains(*name) && !is_kernel(name));
     roots.extend(half.filter_map(|name| carried.package(name)).map(exactly));
     // Nothing that is upgraded takes one of these with it.
     installed.held.append(&mut apart);

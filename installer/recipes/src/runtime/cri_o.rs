@@ -69,7 +69,7 @@ pub fn check_version(version: &str) -> Result<(), RecipeError> {
 pub(super) fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<RuntimeSteps, RecipeError> {
     check_version(&draft.cx.program(Program::CriO, node.platform)?.version)?;
     let (programs, mirrors) = (programs(draft.cx, node)?, mirrors(draft, node)?);
-    Ok(RuntimeSteps { programs, mirrors, run: run(draft, node)?, reload: Some(reload(draft.cx, node)) })
+    Ok(RuntimeSteps { programs, mirrors, run: run(draft, node)?, reload: Some(reload(draft, node)?) })
 }
 
 fn folder(cx: &PlanContext<'_>) -> &'static str {
@@ -216,33 +216,38 @@ fn flatten(table: &Table, above: &str, all: &mut BTreeMap<String, String>) {
     }
 }
 
-/// CRI-O with the files that it was started with.
-fn unit(cx: &PlanContext<'_>) -> Unit {
-    let runtime = of(cx.cluster);
-    let (drop_ins, name) = runtime.drop_ins.unwrap_or_default();
-    Unit {
-        name: runtime.unit.to_owned(),
-        enabled: true,
-        running: Some(true),
-        loaded: vec![format!("{drop_ins}/{name}"), paths::unit(runtime.unit), runtime.program("crio")],
-        reloaded: vec![REGISTRIES.to_owned()],
-    }
+/// Path of kubexm's drop-in.
+fn drop_in(cx: &PlanContext<'_>) -> String {
+    let (folder, name) = of(cx.cluster).drop_ins.unwrap_or_default();
+    format!("{folder}/{name}")
 }
 
-/// Images of hosts that are new in the bundle come before it is started anew.
-fn reload(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Step {
-    Step::on(node.name(), "runtime.reload", "Have CRI-O read the list of registries again")
-        .ensure(unit(cx))
+/// CRI-O with the files that it was started with, and those that it reads again on a reload.
+fn unit(cx: &PlanContext<'_>, loaded: Vec<String>, reloaded: Vec<String>) -> Unit {
+    Unit { name: of(cx.cluster).unit.to_owned(), enabled: true, running: Some(true), loaded, reloaded }
+}
+
+/// Images that are new in the bundle come, and are pinned, before it is started anew: it reads the list of registries, what is pinned and the
+/// pause image on a reload. What else of its configuration an upgrade changes comes with its program, in the node's turn.
+fn reload(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
+    let (cx, path) = (draft.cx, drop_in(draft.cx));
+    let runtime = of(cx.cluster);
+    let config = draft.file(&path, 0o644, config(cx, node)?);
+    let loaded = vec![paths::unit(runtime.unit), runtime.program("crio")];
+    Ok(Step::on(node.name(), "runtime.reload", "Have CRI-O read its registries and what it pins again")
+        .ensure(config)
+        .ensure(unit(cx, loaded, vec![path, REGISTRIES.to_owned()]))
         .timeout_s(120)
         .undo(Undo::RestoreBefore)
-        .build()
+        .build())
 }
 
 fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let cx = draft.cx;
     let runtime = of(cx.cluster);
-    let (drop_ins, name) = runtime.drop_ins.unwrap_or_default();
-    let path = format!("{drop_ins}/{name}");
+    let (drop_ins, _) = runtime.drop_ins.unwrap_or_default();
+    let path = drop_in(cx);
+    let loaded = vec![path.clone(), paths::unit(runtime.unit), runtime.program("crio")];
     let text = config(cx, node)?;
     // The keys that decide whether pods start; CRI-O prints values in TOML syntax.
     let is_shown = |line: &&str| SHOWN.iter().any(|key| line.split_once(" = ").is_some_and(|(of, _)| of == *key));
@@ -260,7 +265,7 @@ fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErro
         .ensure(Dir { path: paths::CNI_CONF.to_owned(), mode: 0o755 })
         .ensure_all(MADE.map(|path| Dir { path: path.to_owned(), mode: 0o755 }))
         .ensure_all(runtime.state.iter().copied().map(StateDir::at))
-        .ensure(unit(cx))
+        .ensure(unit(cx, loaded, vec![REGISTRIES.to_owned()]))
         .probe(Probe::CriReady { runtime: RuntimeKind::CriO, config_dump }, 60)
         .timeout_s(180)
         .undo(Undo::RestoreBefore)

@@ -249,7 +249,8 @@ impl OnHost<'_> {
         }
         let now = self.states()?;
         let left = |name: &str| before.packages.get(name).is_some_and(PackageState::is_installed);
-        let back = by_name(op.replaced.iter().filter(|(name, _)| left(name) && !now[*name].is_installed()));
+        let whole = |name: &String| matches!(now[name], PackageState::Installed { whole: true, .. });
+        let back = by_name(op.replaced.iter().filter(|(name, _)| left(name) && !whole(name)));
         if !back.is_empty() {
             self.link()?;
             let files = self.files(&back)?;

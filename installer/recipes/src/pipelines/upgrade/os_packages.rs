@@ -57,7 +57,10 @@ impl<'a> OsPackages<'a> {
                 apart.push(node.name());
                 continue;
             }
-            let OlderPackages { planned, kept } = match older(cx, node.facts) {
+            // What is missing comes with the content, and may take the place of something.
+            let missing = packages::of_node(cx, node)?;
+            let gone = missing.iter().flat_map(|missing| missing.replaced()).map(|(name, _)| name.as_str()).collect();
+            let OlderPackages { planned, kept } = match older(cx, node.facts, &gone) {
                 Ok(found) => found,
                 Err(why) => {
                     problems.push(format!("{}: {why}", node.name()));

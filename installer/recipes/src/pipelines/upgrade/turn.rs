@@ -151,7 +151,9 @@ impl<'f, 'a> Turns<'f, 'a> {
         let mut chain = Chain::after(after.iter().cloned());
         let Some(found) = self.found.node(node.name()).filter(|found| found.differs()) else {
             let uncordon = self.left_cordoned(draft.cx, node);
-            return Ok(uncordon.map(|step| WorkersTurn { chain, uncordon: Some(step), one_way: false }));
+            // An interrupted run may not have asked it.
+            chain.then([ready(self.first.name(), node.name(), UPGRADED, &self.found.target.to_string())]);
+            return Ok(uncordon.map(|step| WorkersTurn { chain, uncordon: Some(of_node(step, node)), one_way: true }));
         };
         // The control planes have not waited for its success.
         chain.wait(self.staged(node));
@@ -165,10 +167,7 @@ impl<'f, 'a> Turns<'f, 'a> {
         let uncordon = self.rest(draft, node, found, &mut chain)?;
         let one_way = found.older_packages;
         // Pods come back only where all of it has succeeded.
-        let uncordon = uncordon.map(|step| match one_way {
-            true => Step { domain: Some(node.name().to_owned()), ..step },
-            false => step,
-        });
+        let uncordon = uncordon.map(|step| if one_way { of_node(step, node) } else { step });
         Ok(Some(WorkersTurn { chain, uncordon, one_way }))
     }
 
@@ -232,6 +231,11 @@ impl<'f, 'a> Turns<'f, 'a> {
         chain.then(balancer::step(draft, &self.nodes, node)?);
         kubernetes::kubelet_upgraded(draft, node)
     }
+}
+
+/// The step fails with its node, also where the run may go on without that.
+fn of_node(step: Step, node: &PlannedHost<'_>) -> Step {
+    Step { domain: Some(node.name().to_owned()), ..step }
 }
 
 /// The mark of nodes that an upgrade of this cluster has cordoned.

@@ -156,6 +156,11 @@ fn a_node_that_somebody_has_cordoned_stays_so_and_one_of_an_interrupted_upgrade_
     let plan = done.steps();
     assert!(has(&plan, "node1/upgrade.uncordon-node1") && has(&plan, "node1/upgrade.uncordon-node2"));
     assert!(!has(&plan, "node1/upgrade.apply") && !has(&plan, "node2/upgrade.kubelet"));
+    // Whether they are whole was perhaps never asked.
+    assert!(before(&plan, "node1/upgrade.etcd", "node1/upgrade.uncordon-node1"));
+    assert!(before(&plan, "node1/upgrade.ready-node2", "node1/upgrade.uncordon-node2"));
+    let worker = plan.steps.iter().find(|step| step.id.0 == "node1/upgrade.uncordon-node2").expect("a step");
+    assert_eq!((worker.domain(), worker.after_end.len()), ("node2", 0));
 }
 
 #[test]

@@ -315,6 +315,11 @@ fn cri_o_reads_its_registries_again_before_images_come_and_is_replaced_in_the_tu
         assert!(before(&plan, one, other), "{one} is not before {other}");
     }
     assert!(!plan.steps.iter().any(|step| step.id.0.contains("upgrade.drain")), "containers go on while it restarts");
+    // What is pinned comes with it: an image of a new repository has to be when it is there.
+    let reload = plan.steps.iter().find(|step| step.id.0 == "node2/runtime.reload").expect("a step");
+    let written = |op: &Op| matches!(op, Op::File(file) if file.path == "/etc/crio/crio.conf.d/90-kubexm.conf");
+    let read = |op: &Op| matches!(op, Op::Unit(unit) if unit.reloaded.len() == 2 && unit.loaded.len() == 2);
+    assert!(reload.ops.iter().any(written) && reload.ops.iter().any(read), "{:?}", reload.ops);
 }
 
 #[test]
