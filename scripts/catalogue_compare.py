@@ -23,6 +23,8 @@ CONSTANTS = ("pause", "coredns", "etcd")
 KUBERNETES = "Kubernetes"
 EQUAL, DIFFERS, UNKNOWN = "equal", "differs", "cannot tell"
 NO_HELM = "no --helm is given"
+# Python before 3.11.4 (Debian 12) has no filters, and takes the argument for an error.
+WITHIN = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 
 
 class CannotTell(Exception):
@@ -234,14 +236,14 @@ def rendered(upstream, rule, repository, tag, names, kubernetes, helm):
     with tempfile.TemporaryDirectory() as folder:
         if "archive" in render:
             with tarfile.open(fileobj=io.BytesIO(upstream.file(repository, tag, fill(render["archive"], names)))) as archive:
-                archive.extractall(folder, filter="data")
+                archive.extractall(folder, **WITHIN)
             place = Path(folder) / render.get("chart", rule["name"])
         else:
             place = Path(folder) / render["chart"]
             linked = [path for path in render.get("linked", []) if upstream.git(repository, "ls-tree", upstream.commit(repository, tag), "--", path)]
             packed = upstream.git(repository, "archive", "--format=tar", upstream.commit(repository, tag), "--", render["chart"], *linked)
             with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-                archive.extractall(folder, filter="data")
+                archive.extractall(folder, **WITHIN)
             if "app" in render:
                 template, app = place / render.get("template", "Chart.yaml"), fill(render["app"], names)
                 text = (template if template.exists() else place / "Chart.yaml").read_text()
