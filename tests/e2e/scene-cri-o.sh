@@ -127,8 +127,8 @@ check "every pod runs with the new version" within 120 all_running n1
 check "the Deployment has answered every request" answered web 0
 check "a second upgrade changes nothing" upgrades_nothing
 check "then a create changes nothing more" nothing_to_do cri-o-next
-# across_hosts has others of its name
-web_gone() { kubectl_on n1 delete deployment,service,poddisruptionbudget web; }
+# across_hosts has others of its name and label
+web_gone() { kubectl_on n1 delete deployment,service,poddisruptionbudget web --cascade=foreground && kubectl_on n1 wait --for=delete pod -l app=web --timeout=60s; }
 check "it goes" web_gone
 check "pods reach each other after it" across_hosts
 check "the cluster is reset" install_of cri-o-next reset

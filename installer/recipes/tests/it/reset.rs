@@ -12,6 +12,8 @@ use kubexm_spec::cluster::Roles;
 use kubexm_spec::{Digest, ExitCode, Family};
 use serde_json::json;
 
+mod later_runs;
+
 fn facts(host: &str, cluster: Option<&str>) -> Facts {
     let mut facts = sample::facts(host, 11);
     facts.stamp = cluster.map(|cluster| Stamp {

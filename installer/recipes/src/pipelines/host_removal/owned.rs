@@ -107,8 +107,10 @@ pub(in crate::pipelines) fn of_host(cluster: &str, host: &ResetHost<'_>) -> Resu
         room.compare(compared).map_err(unreadable(host, step, op))?;
         let is_service_folder = classify(op, found, &mut owned).map_err(unreadable(host, step, op))?;
         let known = touched.iter().all(|resource| oldest.iter().any(|older| older.overlaps(resource)));
-        // An archive's newer version may have more files than the older one.
-        if op.scope() != RemovalScope::Host || (known && !matches!(op, Op::Unpacked(_))) {
+        // An archive's newer version may have more files than the older one. Where it was there already, a later step has changed nothing
+        // of it, and kept no copy.
+        let has_more = matches!(op, Op::Unpacked(_)) && !found.satisfied;
+        if op.scope() != RemovalScope::Host || (known && !has_more) {
             continue;
         }
         oldest.extend(touched);
