@@ -25,20 +25,20 @@ lab_harbor() {
 
 all_of_harbor() {
   rm -rf "$HARBOR"
-  mkdir -p "$HARBOR/work/oci"
+  mkdir -p "$HARBOR/parts/oci"
   docker_of_debian
-  (cd "$HERE/harbor" && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w" -o "$HARBOR/work/core" .)
+  (cd "$HERE/harbor" && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w" -o "$HARBOR/parts/core" .)
   harbor_installer
   FILES=$HARBOR/files
   rm -rf "$FILES.tmp"
   # files under upstream's names
   mkdir -p "$FILES.tmp"
-  archive "download.docker.com/linux/static/stable/x86_64/docker-$LAB_DOCKER.tgz" docker "$HARBOR"/work/docker/*
+  archive "download.docker.com/linux/static/stable/x86_64/docker-$LAB_DOCKER.tgz" docker "$HARBOR"/parts/docker/*
   put "$BIN/docker-compose" "github.com/docker/compose/releases/download/v$LAB_COMPOSE/docker-compose-linux-x86_64"
-  archive "github.com/goharbor/harbor/releases/download/v$LAB_HARBOR/harbor-offline-installer-v$LAB_HARBOR.tgz" harbor "$HARBOR"/work/installer/*
+  archive "github.com/goharbor/harbor/releases/download/v$LAB_HARBOR/harbor-offline-installer-v$LAB_HARBOR.tgz" harbor "$HARBOR"/parts/installer/*
   mv "$FILES.tmp" "$FILES"
   harbor_components > "$HARBOR/components.yaml"
-  rm -rf "$HARBOR/work"
+  rm -rf "$HARBOR/parts"
 }
 
 # harbor_components: what of an overlay's `components` is the lab's
@@ -56,7 +56,7 @@ LIST
 
 # The engine of Debian, in the layout of docker's static archive; containerd and runc are the lab's own.
 docker_of_debian() {
-  local debs=$HARBOR/work/debs out=$HARBOR/work/docker
+  local debs=$HARBOR/parts/debs out=$HARBOR/parts/docker
   mkdir -p "$debs" "$out"
   (cd "$debs" && apt-get download -qq -o APT::Sandbox::User=root docker.io)
   dpkg-deb -x "$debs"/docker.io_*.deb "$debs/x"
@@ -71,13 +71,13 @@ docker_of_debian() {
 }
 
 harbor_installer() {
-  local out=$HARBOR/work/installer oci=$HARBOR/work/oci busybox=(--file "$BASE/bin/busybox:/bin/busybox") l
+  local out=$HARBOR/parts/installer oci=$HARBOR/parts/oci busybox=(--file "$BASE/bin/busybox:/bin/busybox") l
   mkdir -p "$out"
   for l in sh awk cat cp mkdir sed; do busybox+=(--symlink "/bin/$l:busybox"); done
   "$HERE/mkimg.py" "$oci/prepare" "goharbor/prepare:v$LAB_HARBOR" "${busybox[@]}" \
     --file "$HERE/harbor/prepare-inside:/usr/local/bin/prepare-inside:755" --dir input --dir config --dir compose_location --dir data \
     --dir hostfs --entrypoint '["/usr/local/bin/prepare-inside"]'
-  "$HERE/mkimg.py" "$oci/core" "goharbor/harbor-core:v$LAB_HARBOR" --file "$HARBOR/work/core:/core:755" --dir data --entrypoint '["/core"]'
+  "$HERE/mkimg.py" "$oci/core" "goharbor/harbor-core:v$LAB_HARBOR" --file "$HARBOR/parts/core:/core:755" --dir data --entrypoint '["/core"]'
   "$HERE/mkimg.py" "$oci/registry" "goharbor/registry-photon:v$LAB_HARBOR" --file "$BIN/registry:/registry:755" --dir storage \
     --dir etc/registry --entrypoint '["/registry", "serve", "/etc/registry/config.yml"]'
   "$HERE/dockersave.py" "$out/harbor.v$LAB_HARBOR.tar.gz" "$oci/prepare=goharbor/prepare:v$LAB_HARBOR" \

@@ -10,7 +10,7 @@ use crate::{Display, Failure, Mode, finish};
 /// `--json` is among the arguments, an error is an event like every other end of a verb.
 pub fn end_of_arguments(error: &clap::Error, arguments: &[OsString]) -> std::process::ExitCode {
     if !error.use_stderr() || !asks_for_json(arguments) {
-        // Nobody is left to be told of a closed pipe.
+        // A closed pipe has no reader for another error.
         let _ = error.print();
         return match error.use_stderr() {
             true => std::process::ExitCode::from(ExitCode::Usage.code()),

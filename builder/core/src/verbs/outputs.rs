@@ -33,7 +33,7 @@ pub fn check_bundle(target: &Path, split: Option<u64>, force: bool) -> Result<()
     }
 }
 
-/// Tells which bundle of the same name goes once the new one is complete: one in volumes where one file is written, and the other way
+/// Reports which bundle of the same name is removed once the new one is complete: one in volumes where one file is written, and the other way
 /// round.
 pub fn note_replaced(session: &Session, target: &Path, split: Option<u64>) -> Result<(), SessionError> {
     let files = kubexm_archive::in_other_form(target, split.is_some())?;

@@ -30,8 +30,8 @@ impl<'d> Shell<'d> {
         Self::new(Terminal::changing(display, yes), Box::new(Shown(display)))
     }
 
-    /// Fails (exit code 11) where nobody could be asked later. Called once what was typed is known to be right, so that the operator
-    /// is told of that first, and before anything that takes long.
+    /// Fails (exit code 11) where nobody could be asked later. Called once what was typed is known to be right, so that what is
+    /// wrong with it is reported first, and before anything that takes long.
     pub fn check_can_confirm(&self) -> Result<(), Failure> {
         self.confirm.check_can_confirm()
     }

@@ -14,8 +14,8 @@ use super::missing_roots::installed_of;
 use super::node::{NodePackages, Part, Upgrade, add_bundle_files, as_wanted};
 use crate::context::PlanContext;
 
-/// So many reasons why something stays are told of a node: it may say anything of itself.
-const TOLD: usize = 20;
+/// The most reasons that are reported for one node: it may say anything of itself.
+const REPORTED: usize = 20;
 
 /// Installed packages of which the bundle has a newer version.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ pub fn older<'a>(cx: &PlanContext<'a>, facts: &Facts, gone: &BTreeSet<&str>) -> 
     add_bundle_files(&mut installed, carried);
     let (chosen, left) = node_upgrade(&carried.pool, &roots, &installed);
     found.kept.extend(left.into_iter().map(|(root, why)| format!("{} stays as it is: {why}", root.name)));
-    told(&mut found.kept);
+    shorten(&mut found.kept);
     let (mut upgrades, mut part) = (Vec::new(), Part::default());
     for one in &chosen {
         let package = carried.pool.package(one.package);
@@ -134,9 +134,10 @@ fn is_kernel(name: &str) -> bool {
     ["kernel", "linux-image", "linux-modules"].iter().any(|begin| name.starts_with(begin))
 }
 
-fn told(kept: &mut Vec<String>) {
-    let more = kept.len().saturating_sub(TOLD);
-    kept.truncate(TOLD);
+/// The first of the reasons, and how many more there are.
+fn shorten(kept: &mut Vec<String>) {
+    let more = kept.len().saturating_sub(REPORTED);
+    kept.truncate(REPORTED);
     if more > 0 {
         kept.push(format!("{more} more packages stay as they are"));
     }

@@ -50,7 +50,7 @@ impl<'a> OsPackages<'a> {
             return Err(RecipeError::ByHand { cluster, what: "upgrade packages", problems, by_hand });
         }
         let (mut apart, mut problems) = (Vec::new(), Vec::new());
-        // By what is told of them, since hosts of a fleet are alike.
+        // By the reason, since hosts of a fleet are alike.
         let mut kept_on: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for node in &site.nodes {
             if !node.in_cluster() {

@@ -114,7 +114,7 @@ fn a_run_that_upgrades_a_node_says_so_anew() {
     assert_eq!(text(&case), first);
     case.options.now += 60;
     assert_ne!(text(&case), first);
-    // Nothing differs but the add-ons: there is no node to take back, and nothing to say.
+    // Nothing differs but the add-ons: there is no node to roll back, and nothing to say.
     assert!(step(&done().steps(), "record.upgraded").is_none());
 }
 
