@@ -51,7 +51,7 @@ pub use notice::{Notice, NoticeKind, notices};
 pub use os::{OsFamily, OsProfile};
 pub use own_images::own_images;
 pub use release::{CgroupV1, Release, Severity, Support};
-pub use require::{PACKAGE_STAGE, require};
+pub use require::{PACKAGE_STAGE, require, require_of_bundle};
 pub use requirements::{ChartSource, Requirement, Requirements, Source, Versions};
 pub use unverified::{Checked, Doubt, DoubtKind, checked, doubts};
 pub use verified::{Compared, Verified};

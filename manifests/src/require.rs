@@ -30,7 +30,18 @@ const EXTRA_STAGE: u8 = 6;
 const FILE_NAME: usize = 255;
 
 /// Every artifact of a cluster, per platform. A bundle of extras only (`kubernetes: None`) needs nothing but its extras.
+/// Settings with which the chosen version of Kubernetes would not start are refused.
 pub fn require(cluster: &Cluster, catalogue: &Catalogue) -> Result<Requirements, RequireError> {
+    let requirements = require_of_bundle(cluster, catalogue)?;
+    if let (Some(kubernetes), Some(versions)) = (&cluster.kubernetes, &requirements.versions) {
+        feature_gates::check(kubernetes, &versions.kubernetes)?;
+    }
+    Ok(requirements)
+}
+
+/// The same for the cluster of a bundle that is there already: an earlier program may have built it with settings that
+/// [`require`] refuses, and whoever reads it wants to know what it has.
+pub fn require_of_bundle(cluster: &Cluster, catalogue: &Catalogue) -> Result<Requirements, RequireError> {
     let mut platforms = cluster.bundle.platforms.clone();
     platforms.sort();
     platforms.dedup();
@@ -77,7 +88,6 @@ fn cluster_items(
 ) -> Result<Versions, RequireError> {
     let chosen = choose(cluster, kubernetes, catalogue)?;
     let versions = &chosen.versions;
-    feature_gates::check(kubernetes, &versions.kubernetes)?;
     for (program, component, need) in &chosen.programs {
         let Some(version) = versions.of(*program) else { continue };
         for platform in platforms {

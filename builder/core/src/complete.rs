@@ -1,7 +1,7 @@
 //! Is the bundle complete: does it carry everything its own cluster.yaml needs, by its own catalogue?
 
 use kubexm_archive::{DOCUMENT_LIMIT, Documents, check_values, read_lock};
-use kubexm_manifests::{Catalogue, Requirement, require};
+use kubexm_manifests::{Catalogue, Requirement, require_of_bundle};
 use kubexm_spec::{ArtifactKey, Cluster, Lock, Manifest};
 
 use crate::BuildError;
@@ -40,7 +40,7 @@ pub fn catalogue(bundle: &dyn Documents) -> Result<Catalogue, BuildError> {
 
 /// What the cluster needs and the manifest does not list.
 pub fn missing(carried: &Carried, manifest: &Manifest) -> Result<Vec<Requirement>, BuildError> {
-    let requirements = require(&carried.cluster, &carried.catalogue)?;
+    let requirements = require_of_bundle(&carried.cluster, &carried.catalogue)?;
     let listed = manifest.by_artifact();
     let is_there = |needed: &Requirement| {
         listed.find(&needed.key, needed.platform).is_some_and(|artifact| artifact.version == needed.version)
@@ -51,7 +51,7 @@ pub fn missing(carried: &Carried, manifest: &Manifest) -> Result<Vec<Requirement
 /// Packages that the bundle's own lock speaks of and the manifest does not list, and systems of its cluster that the lock has no
 /// packages of. Which packages nodes need is the lock's word: another program's table may be another.
 pub fn packages(carried: &Carried, bundle: &dyn Documents) -> Result<Vec<String>, BuildError> {
-    let needs = require(&carried.cluster, &carried.catalogue)?.packages;
+    let needs = require_of_bundle(&carried.cluster, &carried.catalogue)?.packages;
     if needs.is_empty() {
         return Ok(Vec::new());
     }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use kubexm_manifests::{Catalogue, require};
+use kubexm_manifests::{Catalogue, require, require_of_bundle};
 use kubexm_spec::cluster::for_version;
 
 use crate::kubeadm_images::lab;
@@ -44,4 +44,15 @@ fn the_real_scheduler_starts_with_what_is_taken_and_with_nothing_else() {
     for setting in refused.iter().step_by(EACH) {
         assert!(!starts(&[setting]).0, "it starts with {setting:?}, which is refused");
     }
+}
+
+/// An earlier program may have built it; what reads it (`inspect`, `verify`) says what it has.
+#[test]
+fn a_bundle_with_a_gate_that_is_refused_can_still_be_read() {
+    let mut cluster = for_version(Some(VERSION));
+    cluster.kubernetes.as_mut().expect("a cluster").feature_gates.insert("TTLAfterFinished".to_owned(), true);
+    let refused = require(&cluster, &Catalogue::embedded()).expect_err("1.24 was the last to have it");
+    assert!(refused.to_string().contains("TTLAfterFinished"), "{refused}");
+    let read = require_of_bundle(&cluster, &Catalogue::embedded()).expect("it is read");
+    assert_eq!(read.items, require(&for_version(Some(VERSION)), &Catalogue::embedded()).expect("the same").items);
 }

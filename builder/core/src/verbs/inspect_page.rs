@@ -5,7 +5,7 @@ use std::path::Path;
 
 use kubexm_archive::Bundle;
 use kubexm_archive::members::BLOBS;
-use kubexm_manifests::{Doubt, doubts, require};
+use kubexm_manifests::{Doubt, doubts, require_of_bundle};
 use kubexm_spec::{Digest, ExitCode, error_chain};
 
 use super::diff::Difference;
@@ -55,7 +55,7 @@ fn left_out(bundle: &Bundle) -> BTreeMap<Digest, u64> {
 /// By the bundle's own cluster.yaml and catalogue, as a build of it would report.
 fn unverified(bundle: &Bundle) -> Result<Vec<Unverified>, BuildError> {
     let carried = complete::carried(bundle)?;
-    let requirements = require(&carried.cluster, &carried.catalogue)?;
+    let requirements = require_of_bundle(&carried.cluster, &carried.catalogue)?;
     let row = |doubt: Doubt| Unverified { severe: doubt.is_severe(), about: doubt.about, text: doubt.text };
     Ok(doubts(&requirements, &carried.catalogue).into_iter().map(row).collect())
 }
