@@ -17,17 +17,24 @@ use crate::model::{Constraint, Requirement};
 /// # Errors
 /// Where there is no such set: why, in sentences.
 pub fn solve(pool: &Pool, roots: &[Root], baseline: &Baseline) -> Result<Closure, Unsolvable> {
-    solve_within(Limits::default(), pool, roots, baseline)
+    solve_within(Limits::default(), pool, roots, baseline).0
 }
 
-fn solve_within(limits: Limits, pool: &Pool, roots: &[Root], baseline: &Baseline) -> Result<Closure, Unsolvable> {
+/// The answer, and how many comparisons it took.
+pub(super) fn solve_within(
+    limits: Limits,
+    pool: &Pool,
+    roots: &[Root],
+    baseline: &Baseline,
+) -> (Result<Closure, Unsolvable>, u64) {
     let universe = Universe::within(limits, pool, baseline);
     let answer = match closure_of(&universe, roots) {
         // Whatever it is: nothing satisfied anything any more.
         _ if universe.is_spent() => Err(vec![stopped(&universe)]),
         answer => answer,
     };
-    answer.map_err(|reasons| Unsolvable { reasons, needs_files: universe.needs_files() })
+    let answer = answer.map_err(|reasons| Unsolvable { reasons, needs_files: universe.needs_files() });
+    (answer, universe.spent())
 }
 
 fn stopped(universe: &Universe<'_>) -> Reason {
@@ -198,7 +205,7 @@ mod tests {
     fn answer(limits: Limits, packages: Vec<Package>, root: &str) -> Result<usize, String> {
         let repo = Repo { id: "el9".to_owned(), base: "https://mirror.test".to_owned(), priority: 0 };
         let pool = Pool::new(Family::Rpm, "x86_64", vec![repo], packages);
-        let found = solve_within(limits, &pool, &[Root::named(root)], &Baseline::empty());
+        let found = solve_within(limits, &pool, &[Root::named(root)], &Baseline::empty()).0;
         found.map(|closure| closure.packages.len()).map_err(|error| error.to_string())
     }
 

@@ -12,6 +12,7 @@ mod explain;
 mod forced;
 mod formula;
 mod kept;
+mod lacking;
 mod limits;
 mod node_plan;
 mod order;
@@ -31,7 +32,8 @@ use std::fmt;
 
 pub use baseline::{Baseline, CutOff};
 pub use closure::solve;
-pub use node_plan::{NodePlan, PackageState, left_lacking, node_plan, node_upgrade};
+pub use lacking::left_lacking;
+pub use node_plan::{NodePlan, PackageState, node_plan, node_upgrade};
 pub use pool::{PackageId, Pool, Repo};
 pub use unsolvable::{Reason, Unsolvable};
 pub use why::{Why, why};

@@ -1,18 +1,17 @@
 //! What a node would have to do for some roots, before anything of it changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use super::closure::solve_within;
 use super::limits::Limits;
 use super::selection::Selection;
 use super::universe::Universe;
-use super::{Baseline, Chosen, PackageId, Pool, Root, Unsolvable, solve};
+use super::{Baseline, Chosen, Closure, Pool, Reason, Root, Unsolvable};
 use crate::model::Requirement;
 
-/// So many answers for one node may take as long as an answer may: what it says that it has could make each of them so.
+/// So many answers for one node may take as long as an answer may, and all of its answers together may take that long: what it says
+/// that it has could make each of them so, or nearly so.
 const HARD: usize = 3;
-
-/// So many sentences say what would be left lacking something: a node may say anything of itself, and they are one in the end.
-const LACKING: usize = 100;
 
 /// What a node would have to do. Nothing is ever removed or made older.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,10 +56,10 @@ pub fn node_plan(pool: &Pool, roots: &[Root], baseline: &Baseline, present: &BTr
     let mut standings: Vec<Option<PackageState>> =
         roots.iter().map(|root| satisfied(pool, baseline, root, present)).collect();
     let open: Vec<usize> = (0..roots.len()).filter(|at| standings[*at].is_none()).collect();
-    let mut patience = Patience::default();
+    let mut patience = Patience::new(Limits::default());
     let mut together = |places: &[usize]| {
         let wanted: Vec<Root> = places.iter().map(|at| roots[*at].clone()).collect();
-        patience.ask(|| solve(pool, &wanted, baseline))
+        patience.ask(pool, &wanted, baseline)
     };
     let mut possible = open.clone();
     let mut closure = together(&open);
@@ -93,12 +92,21 @@ pub fn node_plan(pool: &Pool, roots: &[Root], baseline: &Baseline, present: &BTr
 /// What a node would have to do so that it has all of these packages in these versions, none of which it has. Those that cannot come are left
 /// out, with the reason; they are found by halving, since most of the time there is none.
 pub fn node_upgrade(pool: &Pool, roots: &[Root], baseline: &Baseline) -> (Vec<Chosen>, Vec<(Root, Unsolvable)>) {
-    let (mut patience, mut possible, mut left) = (Patience::default(), Vec::new(), Vec::new());
-    let mut open = vec![roots];
+    node_upgrade_within(Limits::default(), pool, roots, baseline)
+}
+
+fn node_upgrade_within(
+    limits: Limits,
+    pool: &Pool,
+    roots: &[Root],
+    baseline: &Baseline,
+) -> (Vec<Chosen>, Vec<(Root, Unsolvable)>) {
+    let (mut patience, mut possible, mut left) = (Patience::new(limits), Vec::new(), Vec::new());
+    let (mut open, mut chosen) = (vec![roots], Vec::new());
     while let Some(part) = open.pop() {
         let wanted: Vec<Root> = possible.iter().chain(part).cloned().collect();
-        match patience.ask(|| solve(pool, &wanted, baseline)) {
-            Ok(_) => possible = wanted,
+        match patience.ask(pool, &wanted, baseline) {
+            Ok(closure) => (possible, chosen) = (wanted, closure.packages),
             Err(why) => match part {
                 [one] => left.push((one.clone(), why)),
                 many => {
@@ -108,22 +116,38 @@ pub fn node_upgrade(pool: &Pool, roots: &[Root], baseline: &Baseline) -> (Vec<Ch
             },
         }
     }
-    let chosen = solve(pool, &possible, baseline).map_or_else(|_| Vec::new(), |closure| closure.packages);
     (chosen, left)
 }
 
-/// Answers for one node that have taken as long as one may.
-#[derive(Default)]
-struct Patience(Vec<Unsolvable>);
+/// What the answers for one node may take.
+struct Patience {
+    /// Of one answer.
+    limits: Limits,
+    /// Comparisons that are left for all of them.
+    left: u64,
+    /// Answers that have taken as long as one may.
+    hard: Vec<Unsolvable>,
+}
 
 impl Patience {
-    /// After too many of them the last one is every other's answer.
-    fn ask<T>(&mut self, ask: impl FnOnce() -> Result<T, Unsolvable>) -> Result<T, Unsolvable> {
-        if let Some(last) = self.0.get(HARD - 1) {
+    fn new(limits: Limits) -> Self {
+        Self { limits, left: limits.comparisons.saturating_mul(HARD as u64), hard: Vec::new() }
+    }
+
+    /// After too much of it the last reason is every other's answer.
+    fn ask(&mut self, pool: &Pool, wanted: &[Root], baseline: &Baseline) -> Result<Closure, Unsolvable> {
+        if let Some(last) = self.hard.get(HARD - 1) {
             return Err(last.clone());
         }
-        let answer = ask();
-        self.0.extend(answer.as_ref().err().filter(|why| why.is_too_hard()).cloned());
+        if self.left == 0 {
+            let why =
+                "all that may be compared for one node has been; what it says that it has installed is odd".into();
+            return Err(Unsolvable { reasons: vec![Reason::TooHard { why }], needs_files: Vec::new() });
+        }
+        let limits = Limits { comparisons: self.limits.comparisons.min(self.left), ..self.limits };
+        let (answer, spent) = solve_within(limits, pool, wanted, baseline);
+        self.left -= spent.min(self.left);
+        self.hard.extend(answer.as_ref().err().filter(|why| why.is_too_hard()).cloned());
         answer
     }
 }
@@ -144,104 +168,77 @@ fn satisfied(
     Some(PackageState::Satisfied { by: universe.shown(by) })
 }
 
-/// What some installed packages need and do not find any more once others have left for those that come, in sentences: nothing is
-/// ever left behind broken. `rest` is the baseline without what leaves. Where it takes too long to say, that is what is said.
-pub fn left_lacking(pool: &Pool, baseline: &Baseline, rest: &Baseline, coming: &NodePlan) -> Vec<String> {
-    left_lacking_within(Limits::default(), pool, (baseline, rest), coming)
-}
-
-fn left_lacking_within(
-    limits: Limits,
-    pool: &Pool,
-    (baseline, rest): (&Baseline, &Baseline),
-    coming: &NodePlan,
-) -> Vec<String> {
-    let lacks = |baseline: &Baseline, coming: &[PackageId]| {
-        let universe = Universe::within(limits, pool, baseline);
-        let mut there = Selection::new(&universe);
-        coming.iter().for_each(|id| there.add(*id));
-        let mut found = BTreeSet::new();
-        for id in universe.installed().filter(|id| there.contains(*id)) {
-            let Some(relations) = universe.relations(id) else { continue };
-            let needs = there.lacks(id).into_iter().map(|at| universe.words(&relations.requires[at]));
-            found.extend(needs.map(|words| format!("{} needs {words}", universe.shown(id))));
-            if universe.is_spent() {
-                return Err(universe.too_many_comparisons().into_string());
-            }
-        }
-        Ok(found)
-    };
-    let coming: Vec<PackageId> = coming.install.iter().chain(&coming.upgrade).map(|one| one.package).collect();
-    let both = lacks(baseline, &[]).and_then(|before| Ok((before, lacks(rest, &coming)?)));
-    match both {
-        Ok((before, after)) => listed(after.into_iter().filter(|reported| !before.contains(reported))),
-        Err(why) => vec![why],
-    }
-}
-
-/// The first of them, and how many more there are.
-fn listed(mut all: impl Iterator<Item = String>) -> Vec<String> {
-    let mut first: Vec<String> = all.by_ref().take(LACKING).collect();
-    match all.count() {
-        0 => {}
-        more => first.push(format!("{more} more need something")),
-    }
-    first
-}
-
 #[cfg(test)]
 mod tests {
     use kubexm_spec::Family;
 
-    use super::super::{Reason, Repo};
+    use super::super::Repo;
     use super::*;
     use crate::rpm::installed;
 
-    #[test]
-    fn what_a_node_has_a_thousand_times_does_not_keep_a_plan_computing() {
-        let one = |at: usize, count: usize| {
-            let lines = |kind: &str| format!("{kind}\tx\t0\t\n").repeat(count);
-            format!("N\tp{at}\t0\t1\t1\tx86_64\n{}{}", lines("P"), lines("R"))
-        };
-        let list: String = (0..10).map(|at| one(at, 1_000)).collect();
-        let baseline = Baseline { packages: installed::read(&list).unwrap(), ..Baseline::default() };
+    /// Packages of a bundle in version 2, with a name of its own that each provides.
+    fn bundle(names: usize) -> (Pool, Vec<Root>) {
+        let list: String = (0..names).map(|at| format!("N\tp{at}\t0\t2\t1\tx86_64\n")).collect();
+        let mut packages = installed::read(&list).unwrap();
+        packages.iter_mut().for_each(|one| one.repo = crate::model::RepoId(0));
         let repo = Repo { id: "baseos".to_owned(), base: String::new(), priority: 0 };
-        let pool = Pool::new(Family::Rpm, "x86_64", vec![repo], Vec::new());
-        let plan = node_plan(&pool, &[], &baseline, &BTreeMap::new());
-        let few = Limits { comparisons: 1_000_000, ..Limits::default() };
-        let told = left_lacking_within(few, &pool, (&baseline, &baseline), &plan);
-        assert!(told.len() == 1 && told[0].contains("compared 1000000 times"), "{told:?}");
-        let small = Baseline { packages: installed::read(&one(0, 10)).unwrap(), ..Baseline::default() };
-        assert!(left_lacking_within(few, &pool, (&small, &small), &plan).is_empty());
+        let exactly = |at: usize| Root {
+            name: format!("p{at}").into(),
+            version: Some((crate::model::Comparison::Equal, "2-1".into())),
+        };
+        (Pool::new(Family::Rpm, "x86_64", vec![repo], packages), (0..names).map(exactly).collect())
+    }
+
+    /// A node that has each in version 1, and something that none of them can be with.
+    fn refusing(names: usize, lines: usize) -> Baseline {
+        let mut list: String = (0..names).map(|at| format!("N\tp{at}\t0\t1\t1\tx86_64\n")).collect();
+        list.push_str("N\tother\t0\t1\t1\tx86_64\n");
+        (0..names).for_each(|at| list.push_str(&format!("C\tp{at}\t12\t2\n")));
+        (0..lines).for_each(|at| list.push_str(&format!("C\tq{at}\t0\t\n")));
+        Baseline { packages: installed::read(&list).unwrap(), ..Baseline::default() }
+    }
+
+    #[test]
+    fn answers_for_one_node_that_are_just_not_too_hard_are_too_much_together() {
+        let (names, lines) = (64, 1_000);
+        let (pool, roots) = bundle(names);
+        let baseline = refusing(names, lines);
+        let one = solve_within(Limits::default(), &pool, &roots[..1], &baseline).1;
+        assert!(one > lines as u64 * 100, "each line counts: {one}");
+        let enough = Limits { comparisons: one * names as u64, ..Limits::default() };
+        let (chosen, left) = node_upgrade_within(enough, &pool, &roots, &baseline);
+        assert!(chosen.is_empty() && left.iter().all(|(_, why)| !why.is_too_hard()), "{left:?}");
+        // An answer takes half of what one may take, so the account is used up after six of them.
+        let few = Limits { comparisons: one * 2 + 1, ..Limits::default() };
+        let mut patience = Patience::new(few);
+        let answers: Vec<bool> =
+            (0..20).map(|_| patience.ask(&pool, &roots[..1], &baseline).is_err_and(|why| why.is_too_hard())).collect();
+        assert_eq!(answers.iter().filter(|hard| !**hard).count(), HARD * 2, "{answers:?}");
+        let (chosen, left) = node_upgrade_within(few, &pool, &roots, &baseline);
+        assert_eq!((chosen.len(), left.len()), (0, names));
+        assert!(left.iter().any(|(_, why)| why.is_too_hard()));
     }
 
     #[test]
     fn a_node_for_which_no_answer_is_found_is_not_asked_about_again_and_again() {
-        let (mut patience, mut asked) = (Patience::default(), 0);
-        let mut ask = |reason: Option<Reason>| {
-            patience.ask(|| {
-                asked += 1;
-                let reasons = Vec::from_iter(reason);
-                if reasons.is_empty() { Ok(()) } else { Err(Unsolvable { reasons, needs_files: Vec::new() }) }
-            })
-        };
-        let no = Reason::Installed { package: "a 1".into() };
-        (0..10).for_each(|_| assert!(ask(Some(no.clone())).is_err() && ask(None).is_ok()));
-        let hard = Reason::TooHard { why: "x".into() };
-        (0..10).for_each(|_| assert_eq!(ask(Some(hard.clone())).unwrap_err().reasons, std::slice::from_ref(&hard)));
-        assert!(ask(None).is_err());
-        assert_eq!(asked, 20 + HARD);
+        let (pool, roots) = bundle(1);
+        let mut patience = Patience::new(Limits { comparisons: 1_000_000, ..Limits::default() });
+        let hard = refusing(1, 20_000);
+        let last: Vec<Unsolvable> = (0..5).map(|_| patience.ask(&pool, &roots, &hard).unwrap_err()).collect();
+        assert!(last.iter().all(Unsolvable::is_too_hard), "{last:?}");
+        assert_eq!(patience.hard.len(), HARD);
+        assert!(patience.ask(&pool, &roots, &Baseline::default()).is_err());
     }
 
+    /// A list of a hundred KiB would make a gigabyte of what each package has against each other one.
     #[test]
-    fn what_would_be_left_lacking_is_told_in_a_hundred_sentences() {
-        let needs: String = (0..150).map(|at| format!("N\tp{at}\t0\t1\t1\tnoarch\nR\told\t0\t\n")).collect();
-        let with = |list: &str| Baseline { packages: installed::read(list).unwrap(), ..Baseline::default() };
-        let (before, rest) = (with(&format!("N\told\t0\t1\t1\tnoarch\n{needs}")), with(&needs));
-        let pool = Pool::new(Family::Rpm, "x86_64", Vec::new(), Vec::new());
-        let plan = node_plan(&pool, &[], &before, &BTreeMap::new());
-        let told = left_lacking(&pool, &before, &rest, &plan);
-        assert_eq!((told.len(), told[0].as_str()), (101, "p0 1-1 needs old"));
-        assert_eq!(told[100], "50 more need something");
+    fn what_installed_packages_have_against_each_other_is_not_looked_at() {
+        let list: String = (0..2_000).map(|at| format!("N\tz{at}\t0\t1\t1\tx86_64\nP\tx\t0\t\nC\tx\t0\t\n")).collect();
+        let baseline = Baseline { packages: installed::read(&list).unwrap(), ..Baseline::default() };
+        let (pool, _) = bundle(1);
+        let universe = Universe::new(&pool, &baseline);
+        assert!(super::super::verify::wrong(&universe, &Selection::new(&universe)).is_empty());
+        let plan = node_plan(&pool, &[Root::named("p0")], &baseline, &BTreeMap::new());
+        assert_eq!(plan.install.len(), 1);
     }
 }

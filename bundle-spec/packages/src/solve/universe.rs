@@ -14,6 +14,8 @@ use crate::model::{ArchWanted, Comparison, Constraint, MultiArch, Package, Provi
 
 /// How many comparisons a relation counts as that is kept: it takes some 100 bytes of memory, and a few bytes may say it.
 const KEPT: usize = 100;
+/// How many comparisons a line of what is installed counts as: each is sorted or looked up by its name once.
+const LINE: usize = 10;
 /// So many bytes of a version are as quick to look at as the rest of a comparison.
 const QUICK: usize = 64;
 
@@ -62,6 +64,7 @@ impl<'a> Universe<'a> {
         };
         for id in universe.installed() {
             let package = universe.installed[id.index() - pool.len()];
+            universe.spend((1 + package.provides.len() + package.files.len()).saturating_mul(LINE));
             universe.by_name.entry(&package.name).or_default().push(id);
             for provide in &package.provides {
                 universe.by_provide.entry(&provide.name).or_default().push(id);
@@ -76,6 +79,16 @@ impl<'a> Universe<'a> {
     /// Counts comparisons.
     pub(super) fn spend(&self, steps: usize) {
         self.left.set(self.left.get().saturating_sub(steps as u64));
+    }
+
+    /// Counts something that a few bytes say and that is kept.
+    pub(super) fn keep(&self) {
+        self.spend(KEPT);
+    }
+
+    /// How many comparisons there have been.
+    pub(super) fn spent(&self) -> u64 {
+        self.limits.comparisons - self.left.get()
     }
 
     /// Whether all comparisons of a solve are used up: what came so far is no answer. From then on nothing satisfies anything, so that

@@ -29,7 +29,7 @@ pub(super) fn verify(universe: &Universe<'_>, selection: &Selection<'_>, asked: 
     found
 }
 
-fn wrong(universe: &Universe<'_>, selection: &Selection<'_>) -> Vec<Violation> {
+pub(super) fn wrong(universe: &Universe<'_>, selection: &Selection<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut slots = HashSet::new();
     for id in selection.members() {
@@ -40,7 +40,15 @@ fn wrong(universe: &Universe<'_>, selection: &Selection<'_>) -> Vec<Violation> {
         if !slots.insert(universe.slot(id)) {
             found.push(Violation::Against(id, id));
         }
-        let others = |other: &PackageId| *other != id && selection.contains(*other);
+        // What two installed packages have against each other was so before. A list of a node may have it of each two.
+        let is_new = |other: &PackageId| !(universe.is_installed(id) && universe.is_installed(*other));
+        let others = |other: &PackageId| {
+            let is_one = *other != id && is_new(other) && selection.contains(*other);
+            if is_one {
+                universe.keep();
+            }
+            is_one && !universe.is_spent()
+        };
         let Some(relations) = universe.relations(id) else { continue };
         for conflict in &relations.conflicts {
             match conflict {
