@@ -7,7 +7,7 @@ use kubexm_plan::cluster_facts::{AppliedCluster, EtcdMember};
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::{ClusterFacts, Facts, Op, Pipeline, Plan, Step, StepId};
 use kubexm_spec::cluster::{Cluster, EtcdKind, Host, document};
-use kubexm_spec::{Version, one_line};
+use kubexm_spec::{KubernetesVersion, depot, one_line};
 use serde_json::Value;
 
 use crate::balancer::external;
@@ -76,7 +76,7 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
         });
     }
     let nodes = cx.nodes()?;
-    check_compatible(cx, running, &nodes)?;
+    check_compatible(cx, running, &nodes, new)?;
     for host in new {
         let cannot = |reason: &str| Err(RecipeError::CannotJoin { host: host.clone(), reason: reason.to_owned() });
         match nodes.iter().find(|n| n.name() == host) {
@@ -265,23 +265,34 @@ fn check_balancer(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) 
 
 /// Checks that hosts can be added to the running cluster with this bundle: the cluster has the planned id, and its API
 /// server has the bundle's minor version. kubelet must not be newer than the API server, and kubeadm joins only with
-/// the same minor version. What could not be observed is not checked.
+/// the same minor version. Between two versions, where an upgrade has stopped, a control plane joins with that of one of the API
+/// servers, and a worker, which may ask any of them, with that of the oldest. What could not be observed is not checked.
 fn check_compatible(
     cx: &PlanContext<'_>,
     running: &ClusterFacts,
     nodes: &[PlannedHost<'_>],
+    new: &[String],
 ) -> Result<(), RecipeError> {
     if let (Some(planned), Some(found)) = (cx.cluster_id, running.id)
         && planned != found
     {
         return Err(RecipeError::IdentityMismatch { cluster: cx.cluster.name.clone(), planned, found });
     }
-    let Some(server) = &running.server_version else { return Ok(()) };
+    let servers = running.components.iter().filter(|component| component.name == "kube-apiserver");
+    let tags = servers.filter_map(|server| depot::split_reference(&server.image).1);
+    let mut servers: Vec<KubernetesVersion> =
+        tags.chain(running.server_version.as_deref()).filter_map(|version| version.parse().ok()).collect();
+    servers.sort();
     let first = nodes.first().ok_or(RecipeError::NoHosts { what: "hosts" })?;
     let bundle = cx.kubernetes_version(first.platform)?;
-    match (Version::of(server).line(), Version::of(&bundle).line()) {
-        (Some(running), Some(carried)) if running != carried => {
-            Err(RecipeError::MinorMismatch { cluster: cx.cluster.name.clone(), server: one_line(server), bundle })
+    let Ok(line) = bundle.parse::<KubernetesVersion>().map(|version| version.line()) else { return Ok(()) };
+    let is_plane = |host: &String| nodes.iter().any(|node| node.name() == host && node.roles.control_plane);
+    if !new.iter().all(is_plane) {
+        servers.truncate(1);
+    }
+    match servers.first() {
+        Some(server) if servers.iter().all(|server| server.line() != line) => {
+            Err(RecipeError::MinorMismatch { cluster: cx.cluster.name.clone(), server: server.to_string(), bundle })
         }
         _ => Ok(()),
     }

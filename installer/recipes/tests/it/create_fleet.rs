@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use crate::common::{Site, fleet_text, node_facts, text};
-use kubexm_plan::cluster_facts::{AppliedCluster, EtcdMember, NodeFacts, applied};
+use kubexm_plan::cluster_facts::{AppliedCluster, Component, EtcdMember, NodeFacts, applied};
 use kubexm_plan::facts::Leftover;
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::op::{NodeDelete, Op};
@@ -377,6 +377,34 @@ fn nodes_are_added_to_the_observed_cluster_and_only_with_its_own_minor() {
         assert_eq!(refused.exit_code(), ExitCode::Preflight, "{refused}");
         assert!(refused.to_string().contains(version) && refused.to_string().contains("v1.34.4"), "{refused}");
     }
+}
+
+/// An upgrade has stopped between its control planes.
+#[test]
+fn between_two_versions_a_control_plane_is_added_with_one_of_them_and_a_worker_with_the_older_one() {
+    let mut site = Site::of(sample::fleet(3, 1));
+    site.join_all_but("node3");
+    site.facts.get_mut("node4").unwrap().joined = false;
+    let server = |node: &str, version: &str| Component {
+        name: "kube-apiserver".to_owned(),
+        node: node.to_owned(),
+        ready: true,
+        image: format!("registry.k8s.io/kube-apiserver:{version}"),
+        restarts: 0,
+    };
+    let add = |versions: [&str; 2], asked: &str, new: &str| {
+        let components = vec![server("node1", versions[0]), server("node2", versions[1])];
+        let running = ClusterFacts { server_version: Some(asked.to_owned()), components, ..ClusterFacts::default() };
+        add_node(&site.cx(), &running, &[new.to_owned()])
+    };
+    // The bundle has v1.34.4.
+    for asked in ["v1.34.4", "v1.33.13"] {
+        add(["v1.34.4", "v1.33.13"], asked, "node3").expect("a control plane");
+        let refused = add(["v1.34.4", "v1.33.13"], asked, "node4").unwrap_err().to_string();
+        assert!(refused.contains("runs Kubernetes v1.33.13"), "{refused}");
+    }
+    add(["v1.35.0", "v1.34.4"], "v1.35.0", "node4").expect("a worker of the older version");
+    assert!(add(["v1.33.13", "v1.33.13"], "v1.33.13", "node3").is_err());
 }
 
 #[test]

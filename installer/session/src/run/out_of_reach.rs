@@ -2,7 +2,7 @@
 
 use kubexm_engine::execute::roll_back;
 use kubexm_engine::{ExecuteOptions, Links, Outcome, Run};
-use kubexm_plan::{CONTROLLER, Plan};
+use kubexm_plan::{CONTROLLER, Pipeline, Plan};
 
 use super::driver::RunDriver;
 use crate::confirm::{OutOfReach, WithoutThem};
@@ -25,6 +25,9 @@ impl RunDriver<'_> {
         let plan = self.plan.plan();
         let question = OutOfReach { cluster: &self.home.name, run: &id, plan, lost: &lost, others: others(plan, run) };
         if self.session.confirm.out_of_reach(&question).await == WithoutThem::Keep {
+            if let Some(text) = without_them(plan, &question) {
+                events::note(self.session.events, text);
+            }
             return Ok(outcome);
         }
         events::note(self.session.events, format!("rolling back run {id} on the hosts that can be reached"));
@@ -33,6 +36,21 @@ impl RunDriver<'_> {
         let outcome = roll_back(self.plan, links, run, self.session.events, options).await;
         outcome.map_err(|error| SessionError::Stopped { error: Box::new(error), command })
     }
+}
+
+/// What can be done where a host of an upgrade has died: a run that waits for it would wait for ever.
+fn without_them(plan: &Plan, question: &OutOfReach<'_>) -> Option<String> {
+    let gone: Vec<&str> =
+        question.lost.iter().filter(|lost| lost.gone.is_some()).map(|lost| lost.host.as_str()).collect();
+    (plan.pipeline == Pipeline::Upgrade && !gone.is_empty()).then(|| {
+        let names = gone.join(" ");
+        format!(
+            "if {} cannot come back: `kubexm-install delete-node {names} --unreachable skip` takes it out of the cluster, \
+             `kubexm-install add-node {names}` with the bundle of this upgrade brings a new host of that name (or remove it from \
+             cluster.yaml), and `kubexm-install upgrade` does the rest",
+            gone.join(", ")
+        )
+    })
 }
 
 /// The hosts of a plan that answer, with the number of steps that the run has changed on each.
@@ -46,4 +64,32 @@ fn others<'a>(plan: &'a Plan, run: &Run) -> Vec<(&'a str, usize)> {
     };
     let hosts = plan.hosts.iter().map(|host| host.name.as_str()).filter(answers);
     hosts.map(|host| (host, changed(host))).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::time::Duration;
+
+    use kubexm_recipes::sample;
+
+    use super::*;
+    use crate::LostHost;
+
+    #[test]
+    fn what_can_be_done_without_a_host_that_has_died_in_an_upgrade_is_said() {
+        let mut plan = sample::plan(&sample::cluster()).unwrap();
+        let lost = [
+            LostHost { host: "cp2".to_owned(), gone: Some(Duration::from_secs(95)) },
+            LostHost { host: "cp3".to_owned(), gone: None },
+        ];
+        let of = |plan: &Plan| {
+            without_them(plan, &OutOfReach { cluster: "plant", run: "R", plan, lost: &lost, others: Vec::new() })
+        };
+        assert_eq!(of(&plan), None);
+        plan.pipeline = Pipeline::Upgrade;
+        let text = of(&plan).unwrap();
+        assert!(text.contains("delete-node cp2 --unreachable skip") && text.contains("add-node cp2`"), "{text}");
+        assert!(!text.contains("cp3"), "it answers again: {text}");
+    }
 }

@@ -21,6 +21,8 @@ pub(super) struct Found<'f> {
     pub target: KubernetesVersion,
     /// The oldest API server.
     pub oldest: KubernetesVersion,
+    /// The newest one.
+    pub newest_server: KubernetesVersion,
     /// Nodes of cluster.yaml that are in the cluster, by name.
     nodes: BTreeMap<&'f str, FoundNode<'f>>,
 }
@@ -60,6 +62,7 @@ impl<'f> Found<'f> {
         if let Some(text) = &running.server_version {
             api_servers.push(version(text, "the API server")?);
         }
+        let newest_server = api_servers.iter().max().unwrap_or(&target).clone();
         let oldest = api_servers.into_iter().min().unwrap_or_else(|| target.clone());
         let mut nodes = BTreeMap::new();
         for facts in &running.nodes {
@@ -71,7 +74,7 @@ impl<'f> Found<'f> {
             found.older_packages = packages.of_node(node.name()).is_some();
             nodes.insert(facts.name.as_str(), found);
         }
-        Ok(Self { target, oldest, nodes })
+        Ok(Self { target, oldest, newest_server, nodes })
     }
 
     /// A node that is in the cluster.

@@ -44,6 +44,23 @@ fn a_bundle_of_another_cluster_and_hosts_that_only_one_of_both_has_are_refused()
     assert!(refused.contains("stray is a node of the cluster and not in cluster.yaml"), "{refused}");
 }
 
+/// A control plane that has died in the middle of an upgrade comes back with the version of those that have it already.
+#[test]
+fn a_control_plane_that_an_upgrade_has_lost_is_added_with_the_bundle_of_the_upgrade() {
+    let mut case = Case::of(3, 1, MINOR);
+    case.running.nodes.remove(2);
+    let before = case.refused();
+    assert!(before.contains("node3 is in cluster.yaml and not in the cluster: add it with `kubexm-install add-node` and the bundle that the"), "{before}");
+    case.running.nodes[0].kubelet = MINOR.to_owned();
+    let refused = case.refused();
+    assert!(
+        refused.contains(
+            "node3 is in cluster.yaml and not in the cluster: add it with `kubexm-install add-node` and this bundle"
+        ),
+        "{refused}"
+    );
+}
+
 #[test]
 fn a_bundle_without_the_programs_of_an_architecture_is_refused() {
     let mut case = Case::of(1, 1, PATCH);

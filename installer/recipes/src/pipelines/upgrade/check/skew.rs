@@ -39,10 +39,17 @@ pub(super) fn same_cluster(case: &Case<'_>, problems: &mut Lines, _: &mut Lines)
     problems.extend(network::changed(cluster, case.running).into_iter().map(|changed| {
         format!("{changed}: the pod network stays as it was made; revert the change in cluster.yaml, and build the bundle with it")
     }));
+    // An earlier run of this upgrade may have lost a host in the middle.
+    let target = &case.found.target;
+    let has_begun = case.found.newest_server == *target || case.found.nodes().any(|(_, node)| node.kubelet == *target);
     for node in case.site.members().iter().filter(|node| case.found.node(node.name()).is_none()) {
+        let bundle = match has_begun && node.roles.control_plane {
+            true => "this bundle",
+            false => "the bundle that the cluster was installed from",
+        };
         problems.push(format!(
-            "{} is in cluster.yaml and not in the cluster: add it with `kubexm-install add-node` and the bundle that the \
-             cluster was installed from, or remove it from cluster.yaml",
+            "{} is in cluster.yaml and not in the cluster: add it with `kubexm-install add-node` and {bundle}, or remove it from \
+             cluster.yaml",
             node.name()
         ));
     }
