@@ -66,7 +66,7 @@ check "it has the new version" kubelet_is n3 "$LAB_K8S_NEXT"
 
 # rolled back, and left out
 worker_fails() { next upgrade --max-failed-workers 1 --drill fail:n4/upgrade.kubelet; }
-check "the upgrade does the rest, and its worker fails in the middle" exits 73 worker_fails
+check "the upgrade does the rest, and its worker fails in the middle" exits 72 worker_fails
 check "the worker has the old version" within 60 kubelet_is n4 "$LAB_K8S"
 takes_pods() { kubectl_on n1 get node n4 --no-headers | tee /dev/stderr | grep -q '^n4 *Ready ' && [ -z "$(kubectl_on n1 get node n4 -o 'jsonpath={.spec.unschedulable}')" ]; }
 check "it is Ready, and takes pods" within 60 takes_pods
