@@ -8,6 +8,7 @@ mod backup_source;
 pub mod balancer;
 pub mod bundle;
 pub mod charts;
+mod clocks;
 pub mod config;
 pub mod context;
 pub mod draft;

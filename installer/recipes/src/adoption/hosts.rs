@@ -6,6 +6,7 @@ use kubexm_plan::facts::Stamp;
 use super::input::{AdoptionInput, Origin};
 use super::item::{Items, Verdict};
 use super::node;
+use crate::clocks;
 use crate::identity::NonMember;
 
 pub(super) fn compare(input: &AdoptionInput<'_>, items: &mut Items) {
@@ -37,6 +38,9 @@ fn stamp(input: &AdoptionInput<'_>, host: &str, items: &mut Items) -> bool {
     if let Some(why) = input.running.gaps.iter().find(|gap| gap.host == host && gap.what == HOST) {
         items.in_the_way(at, "host", (why.why.clone(), None), "every node must answer: run again");
         return false;
+    }
+    if let Some(wrong) = clocks::of_host(facts, "what is recorded and renewed later would have a wrong time") {
+        items.in_the_way(at, "clock", (wrong, None), "set it, and run again");
     }
     match facts.stamp.as_ref() {
         None => {

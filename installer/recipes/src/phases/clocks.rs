@@ -23,6 +23,7 @@ pub fn set_clocks<'a>(
         chain.then([step]);
         let set = draft.add(chain);
         prepared.extend(&host.node, set.clone());
+        prepared.clocks.insert(&host.node.host.name, set.clone());
         if host.node.serves_time {
             serving.extend(set);
         }

@@ -19,6 +19,8 @@ pub fn start_etcd<'a>(
     let mut chains = Vec::new();
     for host in &hosts {
         let mut chain = prepared.after_store(host);
+        // Members check each other's certificates from their first moment, and warn of peers whose time differs.
+        chain.wait(prepared.clock(host));
         chain.then([etcd::serve(draft, host, &members, site.first.facts.joined)?]);
         chains.push(chain);
     }

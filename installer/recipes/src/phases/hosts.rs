@@ -21,6 +21,8 @@ pub struct Prepared<'a> {
     ready: BTreeMap<&'a str, Vec<StepId>>,
     /// By host: the steps after which its content is there and its packages are installed.
     stored: BTreeMap<&'a str, Chain>,
+    /// By host: the steps that set its clock.
+    pub(super) clocks: BTreeMap<&'a str, Vec<StepId>>,
     /// Hosts whose packages are installed and whose clocks are set next, in the order of the plan.
     pub(super) packaged: Vec<Packaged<'a>>,
     /// The step that installs helm on the first control plane, if it gets it.
@@ -48,6 +50,11 @@ impl<'a> Prepared<'a> {
     /// A chain on a host that starts when the bundle's content is on it, and not only when it is prepared for kubeadm.
     pub(super) fn after_store(&self, node: &PlannedHost<'_>) -> Chain {
         self.stored.get(node.name()).map_or_else(|| self.chain(node), Chain::fork)
+    }
+
+    /// The steps after which a host's clock is right; none where nothing sets it.
+    pub(super) fn clock(&self, node: &PlannedHost<'_>) -> &[StepId] {
+        self.clocks.get(node.name()).map_or(&[], Vec::as_slice)
     }
 
     /// Adds steps that must be done before kubeadm runs.

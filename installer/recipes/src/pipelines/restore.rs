@@ -13,6 +13,7 @@ use kubexm_plan::{ClusterId, Facts, Pipeline, Plan, PlanHost, SlotName, SlotProv
 use kubexm_spec::cluster::{Cluster, EtcdKind};
 use kubexm_spec::{Digest, amount, amount_needed};
 
+use crate::clocks;
 use crate::error::RecipeError;
 use crate::identity::Identity;
 use crate::modules::{etcd, etcd_client};
@@ -224,6 +225,7 @@ fn hosts<'a>(cx: &'a RestoreContext<'a>) -> Result<Vec<RestoreHost<'a>>, RecipeE
     let members = groups.etcd.iter().filter(|name| own && !is_plane(name));
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     problems.extend(other_members(cx));
+    problems.extend(clocks::wrong(cx.facts, "API servers and etcd would refuse each other's certificates"));
     for name in groups.control_plane.iter().chain(members) {
         let on = match (own, is_plane(name), groups.etcd.contains(name)) {
             (false, ..) => RestoredHost::Stacked,

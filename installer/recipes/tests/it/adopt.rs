@@ -109,7 +109,7 @@ fn only_stamps_are_planned_the_first_control_planes_first_and_all_of_them_are_ro
 #[test]
 fn what_later_commands_would_go_wrong_by_is_in_the_way() {
     type Bend = fn(&mut Site);
-    let cases: [(&str, Bend); 24] = [
+    let cases: [(&str, Bend); 25] = [
         ("pod network", |site| site.kubeadm().pod_networks = "10.1.0.0/16".to_owned()),
         ("pod network", |site| site.kubeadm().pod_networks = String::new()),
         ("service network", |site| site.kubeadm().service_networks = "10.96.0.0/12".to_owned()),
@@ -142,6 +142,7 @@ fn what_later_commands_would_go_wrong_by_is_in_the_way() {
             site.facts.remove("node3");
             site.unreached.insert("node3".to_owned(), "no route to host".to_owned());
         }),
+        ("clock of node3", |site| site.facts("node3").clock_offset_ms = -86_400_000),
         ("stamp of node3", |site| site.stamp("node3", "other", false)),
         ("stamp of node3", |site| site.facts("node3").unreadable_stamp = Some("damaged".to_owned())),
         ("stamp of node3", |site| site.stamp("node3", "demo", false)),

@@ -371,6 +371,11 @@ fn a_restore_stops_every_api_server_and_member_before_any_member_gets_data() {
     let error = error.unwrap_err().to_string();
     assert!(error.contains("etcd2 has no member of this cluster's etcd any more"), "{error}");
     assert!(error.contains("etcd1 was not reached"), "{error}");
+    let mut slow = site.facts.clone();
+    slow.get_mut("etcd2").unwrap().clock_offset_ms = -86_400_000;
+    let error = kubexm_recipes::restore(&kubexm_recipes::RestoreContext { facts: &slow, ..cx.clone() });
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("etcd2: its clock is 1 d 0 h behind this machine's"), "{error}");
     // A member that is left out would come back with the old data.
     let refused = |change: &dyn Fn(&mut Cluster)| {
         let mut cluster = site.cluster.clone();

@@ -7,13 +7,16 @@ use kubexm_plan::op::Op;
 use kubexm_plan::{Plan, Probe, Step, lint};
 use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{RecipeError, preflight, sample};
-use kubexm_spec::{ExitCode, Family};
+use kubexm_spec::{Cluster, ExitCode, Family};
 
 const DEB: &str = "/etc/chrony/chrony.conf";
 
 /// A control plane and two workers of Debian 12 with chrony, and these time servers.
 fn site(servers: &[&str]) -> Site {
-    let mut cluster = sample::fleet(1, 2);
+    of(sample::fleet(1, 2), servers)
+}
+
+fn of(mut cluster: Cluster, servers: &[&str]) -> Site {
     cluster.system.ntp_servers = servers.iter().map(|one| (*one).to_owned()).collect();
     let mut site = Site::of(cluster);
     site.facts
@@ -216,4 +219,13 @@ fn the_port_of_a_time_server_is_free_or_of_a_service_that_is_stopped() {
     assert!(held(&site), "{:#?}", preflight(&site.cx()));
     site.facts().time_services.push("ntpd.service".to_owned());
     assert!(!held(&site));
+}
+
+/// Members look at each other's certificates from their first moment.
+#[test]
+fn a_member_of_etcd_starts_when_the_clock_of_its_host_is_set() {
+    let plan = checked(of(sample::with_etcd(), &["10.0.0.9"]).create().unwrap());
+    for host in ["etcd1", "etcd2", "etcd3"] {
+        assert!(waits(&plan, &format!("{host}/etcd.serve"), &format!("{host}/time.client")), "{host}");
+    }
 }

@@ -10,12 +10,10 @@ use super::adopted;
 use super::context::RenewContext;
 use super::due::{Due, Plane, due, late_kubelet};
 use crate::adoption;
+use crate::clocks;
 use crate::error::RecipeError;
 use crate::identity::Identity;
 
-/// A clock that differs from the controller's by more than so many milliseconds is refused: certificates are signed with
-/// it, and whether one has ended is decided with it.
-const SKEW_MS: u64 = 60_000;
 /// What the certificates of an etcd of kubexm's are below.
 const ETCD: [&str; 2] = ["/etc/kubexm/etcd/", "/etc/kubexm/etcd-client/"];
 const BY_CREATE: &str = "`kubexm-install create --bundle B` renews it in its last 30 days";
@@ -31,7 +29,7 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
     if adopted {
         adopted::refuse(cx)?;
     }
-    let mut problems = clocks(cx);
+    let mut problems = clocks::wrong(cx.facts, "certificates would be signed with a wrong time");
     let identity = Identity::of(cx.cluster, cx.facts);
     let mut found = Vec::new();
     for name in planes {
@@ -69,33 +67,6 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
 /// The certificates of a host.
 fn of_host<'a>(cx: &RenewContext<'a>, host: &str) -> Vec<&'a Certificate> {
     cx.running.certificates.iter().filter(|one| one.host == host).collect()
-}
-
-/// Hosts whose clock is not the controller's.
-fn clocks(cx: &RenewContext<'_>) -> Vec<String> {
-    let wrong = cx.facts.iter().filter_map(|(name, facts)| {
-        let skew = facts.clock_offset_ms.unsigned_abs();
-        if skew <= SKEW_MS.saturating_add(facts.round_trip_ms / 2) {
-            return None;
-        }
-        let way = if facts.clock_offset_ms > 0 { "ahead of" } else { "behind" };
-        Some(format!(
-            "{name}: its clock is {} {way} this machine's; certificates would be signed with a wrong time: set the clock \
-             that is wrong (`timedatectl set-time`, or a time service)",
-            length(skew / 1_000)
-        ))
-    });
-    wrong.collect()
-}
-
-/// `1 d 2 h`, `3 min`.
-fn length(seconds: u64) -> String {
-    match (seconds / 86_400, seconds % 86_400 / 3_600, seconds / 60) {
-        (0, 0, 0..2) => format!("{seconds} s"),
-        (0, 0, minutes) => format!("{minutes} min"),
-        (0, hours, _) => format!("{hours} h"),
-        (days, hours, _) => format!("{days} d {hours} h"),
-    }
 }
 
 fn plane<'a>(
