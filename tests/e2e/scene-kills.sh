@@ -7,6 +7,7 @@
 # middle of a step, the network of a host within `kubeadm init`. Each time resume continues, and no step fails: it would be rolled
 # back. The end is that of the install nobody disturbed (the scene `fleet`).
 . "$ROOT/tests/e2e/fleet.sh"
+. "$ROOT/tests/e2e/kills.sh"
 say "one install, killed at every turn (seed $SEED)"
 HOME_NAME=home-kills
 lab host down --all
@@ -19,9 +20,6 @@ BEFORE_INIT=$((KILLS * 2 / 5))
 # one attempt; the longest has 90 s without a network in it
 # shellcheck disable=SC2034  # install uses it
 LIMIT=240
-
-# not_so TEXT: what the attempt said last, and what was wanted
-not_so() { tail -n 30 "$WORK/attempt.log"; echo "$*"; return 1; }
 
 # killed_at KILL RECORD VERB: an attempt that dies by itself at that record. A drill ends by SIGABRT: 134 to its caller.
 killed_at() {
@@ -48,34 +46,6 @@ killed_after_init() {
   for ((kill = 1; kill <= of; kill++)); do
     killed_at "$((before + kill))" "$(journal next-kill "$SEED" "$kill" "$of")" fleet_resume || return 1
   done
-}
-
-# in_background VERB: an attempt that nothing ends by itself; $ATTEMPT is its shell
-in_background() {
-  "$1" > "$WORK/attempt.log" 2>&1 &
-  ATTEMPT=$!
-}
-# until_so SECONDS CMD...: the attempt is under way until that holds, and no longer than so many seconds
-until_so() {
-  local deadline=$((SECONDS + $1)) limit=$1; shift
-  until "$@" > /dev/null 2>&1; do
-    kill -0 "$ATTEMPT" 2> /dev/null || { not_so "the attempt ended before: $*"; return 1; }
-    [ "$SECONDS" -lt "$deadline" ] || { end_attempt; not_so "not within $limit s: $*"; return 1; }
-    sleep 0.2
-  done
-}
-# end_attempt: kill -9 of the installer of the attempt, wherever it is below its shell
-end_attempt() {
-  local pid
-  for pid in $(below "$ATTEMPT"); do
-    # shellcheck disable=SC2015  # a process that has ended meanwhile is what is wanted
-    [ "/proc/$pid/exe" -ef "$INSTALL" ] && kill -9 "$pid" || true
-  done
-  wait "$ATTEMPT" 2> /dev/null || true
-}
-below() {
-  local pid
-  for pid in $(pgrep -P "$1"); do echo "$pid"; below "$pid"; done
 }
 
 # The agent of a host dies in the middle of a step: another one is started, and does it.

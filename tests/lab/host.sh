@@ -10,6 +10,7 @@ lab_host() {
     up) host_up "$@" ;;
     down) host_down "$@" ;;
     stop) host_stop "$@" ;;
+    crash) host_crash "$@" ;;
     save) host_save "$@" ;;
     restore) host_restore "$@" ;;
     reboot) host_reboot "$@" ;;
@@ -17,7 +18,7 @@ lab_host() {
     root) host_root "$@" ;;
     list) host_list ;;
     disk) host_disk "$@" ;;
-    *) die "usage: lab host up|down|stop|save|restore|reboot|ssh|root|list|disk ..." ;;
+    *) die "usage: lab host up|down|stop|crash|save|restore|reboot|ssh|root|list|disk ..." ;;
   esac
 }
 
@@ -78,6 +79,18 @@ host_stop() {
     until_true 90 gone "$pid" || die "host $(basename "$dir") did not power off in 90 s; see $dir/log"
     cgroup_sweep "$LAB_PREFIX-$(basename "$dir")"
   done
+}
+
+# host_crash NAME|--all: as if its power were cut: nothing is ended in order; kept, as after `host stop`
+host_crash() {
+  local dirs dir
+  mapfile -t dirs < <(host_dirs "${1:-}")
+  for dir in "${dirs[@]}"; do host_halt "$dir"; done
+  for dir in "${dirs[@]}"; do
+    alive "$dir/pid" host-run || continue
+    until_true 30 gone "$(cat "$dir/pid")" || die "host $(basename "$dir") still runs; see $dir/log"
+  done
+  for dir in "${dirs[@]}"; do cgroup_sweep "$LAB_PREFIX-$(basename "$dir")"; done
 }
 
 # Snapshots are shared by all namespaces: a host has the same name and address in each.
