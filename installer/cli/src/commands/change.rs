@@ -1,6 +1,6 @@
 //! Common part of the verbs that start a run with a bundle.
 
-use kubexm_session::{Access, Recipe, Unreachable, check_hosts};
+use kubexm_session::{Access, Ended, Recipe, Unreachable, check_hosts};
 use kubexm_terminal::{Display, Failure};
 
 use super::args::{AsideArgs, CaArgs, ChangeArgs};
@@ -17,6 +17,18 @@ pub fn run(
     recipe: Recipe<'_>,
     display: &Display,
 ) -> Result<(), Failure> {
+    ended::report(&execute(verb, args, aside, ca, recipe, display)?, "", display)
+}
+
+/// The same, without a word of how it ended.
+pub fn execute(
+    verb: &str,
+    args: &ChangeArgs,
+    aside: AsideArgs,
+    ca: CaArgs,
+    recipe: Recipe<'_>,
+    display: &Display,
+) -> Result<Ended, Failure> {
     let shell = Shell::changing(display, args.yes)?;
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options()?);
     let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
@@ -30,9 +42,8 @@ pub fn run(
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let verified = opened.verify(&session)?;
     let options = args.failure.options(&again);
-    let ended = shell.wait(async {
+    shell.wait(async {
         let observed = session.observe(verb, verified, &access, &hosts, Unreachable::Refused("")).await?;
         observed.plan(recipe).await?.check().await?.start(options).await?.finish().await
-    })?;
-    ended::report(&ended, "", display)
+    })
 }

@@ -33,6 +33,7 @@ mod seed;
 mod status;
 mod support_bundle;
 mod upgrade;
+mod upgrade_walk;
 
 use std::ffi::OsString;
 

@@ -1,13 +1,14 @@
 //! `kubexm-install upgrade`.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kubexm_session::{Drain, Recipe, UpgradeOptions};
 use kubexm_terminal::{Display, Failure};
 
 use super::args::{AsideArgs, CaArgs, ChangeArgs};
-use super::change;
+use super::{change, upgrade_walk};
 
 /// Bring the cluster to the Kubernetes version of a bundle, one minor version at a time
 ///
@@ -24,6 +25,11 @@ use super::change;
 /// With --os-packages each node also gets the bundle's packages of the operating system where it has older ones: at the end of its turn, while
 /// it is drained, and for good, since the bundle does not have the older ones. No service is restarted for it, and no host rebooted.
 ///
+/// With --then it goes on, bundle by bundle, through the minor versions in between: all of them are verified before the first change, each
+/// begins when the one before has ended well, and add-ons and --os-packages are for the last one. After a failure, `resume` ends that
+/// upgrade, and the same command again goes on: versions that the cluster is beyond are passed over. A bundle of --then may be a delta on
+/// the ones before it.
+///
 /// On a cluster that was adopted it does what an upgrade by hand with kubeadm does: images, kubeadm, kubelet and kubectl, with the
 /// cluster's own configuration; the runtime, the pod network and all else stay as they are. It needs containerd, `registry: {type: none}`
 /// in cluster.yaml, and upstream's programs in /usr/local/bin (exit 22 otherwise, with what to do).
@@ -33,6 +39,7 @@ use super::change;
 ///   kubexm-install upgrade --bundle new.tar.zst --batch 5 --drain-timeout 1800 -y
 ///   kubexm-install upgrade --bundle new.tar.zst --pause-after first-control-plane
 ///   kubexm-install upgrade --bundle new.tar.zst --os-packages
+///   kubexm-install upgrade --bundle v1.34.tar.zst --then v1.35.tar.zst --then v1.36.tar.zst -y
 ///   kubexm-install plan upgrade --bundle new.tar.zst --text
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -41,6 +48,9 @@ pub struct Args {
     pub change: ChangeArgs,
     #[command(flatten)]
     upgrade: UpgradeArgs,
+    /// A bundle of the version after that; may be given several times, in the order of the versions. Each one's own cluster.yaml is used
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "pause_after", "signatures"])]
+    then: Vec<PathBuf>,
 }
 
 /// How an upgrade goes about it.
@@ -102,6 +112,9 @@ impl UpgradeArgs {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let options = args.upgrade.options();
+    if !args.then.is_empty() {
+        return upgrade_walk::run(&args.change, &args.then, &options, display);
+    }
     let recipe = Recipe::Upgrade(&options);
     change::run("upgrade", &args.change, AsideArgs::default(), CaArgs::default(), recipe, display)
 }

@@ -33,6 +33,11 @@ pub fn report(ended: &Ended, again: &str, display: &Display) -> Result<(), Failu
     Ok(())
 }
 
+/// Whether a run has done all that was asked for: what comes after it may begin.
+pub fn is_done(ended: &Ended) -> bool {
+    ended.missing.is_empty() && ended.run.as_ref().is_none_or(|run| run.outcome == wanted(ended.direction))
+}
+
 const fn wanted(direction: Direction) -> Outcome {
     match direction {
         Direction::Forward => Outcome::Succeeded,

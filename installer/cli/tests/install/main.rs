@@ -15,3 +15,4 @@ mod support;
 mod trust;
 mod unsigned;
 mod version;
+mod walk;

@@ -104,6 +104,14 @@ impl Session<'_> {
             replace,
         })
     }
+
+    /// Whether a bundle leaves out what others have. Nothing in it is trusted yet.
+    ///
+    /// # Errors
+    /// It is not a bundle.
+    pub fn is_delta(&self, options: &BundleOptions) -> Result<bool, SessionError> {
+        Ok(Bundle::open_all(&options.bundle)?.left_out().next().is_some())
+    }
 }
 
 impl Opened {

@@ -1,0 +1,132 @@
+//! `kubexm-install upgrade --then`: several versions, one after the other, each from a bundle of its own.
+
+use std::path::PathBuf;
+
+use kubexm_session::{Access, ClusterSource, Opened, Recipe, Session, UpgradeOptions};
+use kubexm_spec::event::EventKind;
+use kubexm_spec::{ArtifactKey, ExitCode, KubernetesVersion, Program, depot};
+use kubexm_terminal::{Display, Failure};
+
+use super::args::{AsideArgs, BundleArgs, CaArgs, ChangeArgs};
+use super::change;
+use crate::render::ended;
+use crate::terminal::Shell;
+
+/// One upgrade of several.
+struct Leg {
+    bundle: BundleArgs,
+    to: KubernetesVersion,
+}
+
+/// Everything that can be known to be wrong is said before the first upgrade begins.
+pub fn run(args: &ChangeArgs, then: &[PathBuf], options: &UpgradeOptions, display: &Display) -> Result<(), Failure> {
+    let shell = Shell::changing(display, args.yes)?;
+    let session = shell.session();
+    let (legs, last) = opened(&session, args, then)?;
+    shell.check_can_confirm()?;
+    let running = running(&shell, args, last)?;
+    let (passed, left): (Vec<Leg>, Vec<Leg>) =
+        legs.into_iter().partition(|leg| running.as_ref().is_some_and(|running| leg.to < *running));
+    let note = |text: String| display.emit(EventKind::Note { text });
+    if let Some(running) = running.filter(|_| !passed.is_empty()) {
+        note(format!("the cluster has {running}: passed over are {}", versions(&passed)));
+    }
+    note(format!("one after the other: {}", versions(&left)));
+    for (at, leg) in left.iter().enumerate() {
+        let rest = &left[at + 1..];
+        let args = ChangeArgs { bundle: leg.bundle.clone(), ..args.clone() };
+        if rest.is_empty() {
+            let recipe = Recipe::Upgrade(options);
+            return change::run("upgrade", &args, AsideArgs::default(), CaArgs::default(), recipe, display);
+        }
+        // Add-ons and packages are those of the last one.
+        let options = UpgradeOptions { keep_addons: true, os_packages: false, ..*options };
+        let recipe = Recipe::Upgrade(&options);
+        let next = format!("the same command again goes on with {}", versions(rest));
+        let ended = change::execute("upgrade", &args, AsideArgs::default(), CaArgs::default(), recipe, display);
+        let ended = ended.inspect_err(|_| note(format!("once the cluster has {}, {next}", leg.to)))?;
+        if !ended::is_done(&ended) {
+            note(format!("once this upgrade has ended well (`kubexm-install resume`), {next}"));
+            return ended::report(&ended, "", display);
+        }
+        note(format!("the cluster has {}; next is {}", leg.to, versions(&rest[..1])));
+    }
+    Ok(())
+}
+
+/// Every bundle, opened and verified, in the order of the versions; and the last one.
+fn opened(session: &Session<'_>, args: &ChangeArgs, then: &[PathBuf]) -> Result<(Vec<Leg>, Opened), Failure> {
+    let mut legs: Vec<Leg> = Vec::new();
+    let mut bundles = vec![args.bundle.clone()];
+    bundles.extend(then.iter().map(|path| BundleArgs { bundle: vec![path.clone()], ..args.bundle.clone() }));
+    let (mut last, mut before): (Option<Opened>, Vec<PathBuf>) = (None, args.bundle.bases.clone());
+    for mut bundle in bundles {
+        // What is no delta needs none of them, and would have them read.
+        if session.is_delta(&bundle.options())? {
+            bundle.bases.clone_from(&before);
+        }
+        before.extend(bundle.bundle.clone());
+        let opened = session.open(&bundle.options())?;
+        opened.check_closed_world()?;
+        let to = version(&opened)?;
+        if let (Some(last), Some(leg)) = (&last, legs.last()) {
+            in_order((last, &leg.to), (&opened, &to))?;
+        }
+        drop(session.open(&bundle.options())?.verify(session)?);
+        legs.push(Leg { bundle, to });
+        last = Some(opened);
+    }
+    let last = last.ok_or_else(|| Failure::new(ExitCode::Usage, "no bundle was given"))?;
+    Ok((legs, last))
+}
+
+fn version(opened: &Opened) -> Result<KubernetesVersion, Failure> {
+    let kubeadm = ArtifactKey::Binary(Program::Kubeadm);
+    let version = opened.bundle().manifest().artifacts.iter().find(|artifact| artifact.key == kubeadm);
+    let version = version.and_then(|artifact| format!("v{}", artifact.version).parse().ok());
+    let path = opened.bundle().path().display();
+    version.ok_or_else(|| {
+        Failure::new(ExitCode::BundleIncomplete, format!("{path} has no kubeadm: it is no bundle of a cluster"))
+    })
+}
+
+/// Of one cluster, and each with the next version.
+fn in_order(
+    (one, from): (&Opened, &KubernetesVersion),
+    (other, to): (&Opened, &KubernetesVersion),
+) -> Result<(), Failure> {
+    let (name, path) = (&one.cluster().name, other.bundle().path().display());
+    if other.cluster().name != *name {
+        let text = format!(
+            "{path} is for cluster {}, and the one before it for {name}; nothing was changed",
+            other.cluster().name
+        );
+        return Err(Failure::new(ExitCode::Config, text));
+    }
+    let problem = if to <= from {
+        "which is no later version: give the bundles in the order of their versions".to_owned()
+    } else if to.minor() > from.minor().saturating_add(1) {
+        format!(
+            "and minor versions cannot be skipped: a bundle of v1.{} comes in between",
+            from.minor().saturating_add(1)
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(ExitCode::Config, format!("{path} has {to} after {from}, {problem}; nothing was changed")))
+}
+
+/// The oldest API server, where any answers: what it is beyond is done. Where none does, the upgrade itself says so.
+fn running(shell: &Shell<'_>, args: &ChangeArgs, last: Opened) -> Result<Option<KubernetesVersion>, Failure> {
+    let (session, hosts) = (shell.session(), args.hosts.options()?);
+    let source = ClusterSource::Bundle(Box::new(last));
+    let access = Access::obtain(&session, source.cluster(), &args.bundle.trust.options(), &hosts)?;
+    let facts = shell.wait(session.view(&source, &access, &hosts))?.facts;
+    let servers = facts.components.iter().filter(|component| component.name == "kube-apiserver");
+    let tags = servers.filter_map(|server| depot::split_reference(&server.image).1);
+    Ok(tags.chain(facts.server_version.as_deref()).filter_map(|version| version.parse().ok()).min())
+}
+
+fn versions(legs: &[Leg]) -> String {
+    legs.iter().map(|leg| leg.to.to_string()).collect::<Vec<_>>().join(", ")
+}
