@@ -45,7 +45,7 @@ dies_in_the_middle() {
   lab host down n3
   wait "$upgrade" || code=$?
   tail -n 25 "$WORK/lost-in-upgrade.log"
-  [ "$code" = 70 ] || [ "$code" = 50 ] || { echo "exit code $code"; return 1; }
+  [ "$code" = 71 ] || { echo "exit code $code"; return 1; }
 }
 asking web n4
 check "the third control plane dies while the second one has its turn: the upgrade stops" dies_in_the_middle
@@ -58,9 +58,9 @@ check "the API answers" kubectl_on n1 get configmap kept
 
 forget_key() { lab in-net ssh-keygen -f "$WORK/$HOME_NAME/known_hosts" -R "$1"; }
 check "what is left of it is deleted" exits 72 next delete-node n3 --unreachable skip
-check "an upgrade wants it back, with this bundle" says 53 "\`kubexm-install add-node\` and this bundle" next upgrade
 check "it is installed anew" lab host up n3 10.77.0.13 --sudo-password "$SUDO_PASSWORD"
 check "its old key is forgotten" forget_key 10.77.0.13
+check "an upgrade wants it back, with this bundle" says 53 "\`kubexm-install add-node\` and this bundle" next upgrade
 check "it is added with the bundle of the upgrade" next add-node n3
 check "it has the new version" kubelet_is n3 "$LAB_K8S_NEXT"
 
@@ -76,7 +76,9 @@ planes_are() {
 }
 check "every control plane has the new one" planes_are "$LAB_K8S_NEXT"
 check "and so have all components" static_pods_are "$LAB_K8S_NEXT"
-check "a further upgrade brings the worker" next upgrade
+# From the bundle of the version that the cluster is beyond, which the second one is a delta on.
+walk() { install upgrade --bundle "$FLEET_FILE" --then "$NEXT_FILE" --allow-unsigned -y --accept-new-host-keys; }
+check "a walk over both bundles passes over the first one, and brings the worker" says 0 "passed over are v$LAB_K8S" walk
 check "every kubelet has the new version" kubelets_are "$LAB_K8S_NEXT"
 ended_asking n4
 check "every node is Ready" fleet_becomes_ready 120

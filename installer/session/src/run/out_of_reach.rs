@@ -19,15 +19,17 @@ impl RunDriver<'_> {
         options: ExecuteOptions,
     ) -> Result<Outcome, SessionError> {
         let (id, lost) = (run.id().to_string(), run.lost().to_vec());
+        let plan = self.plan.plan();
         if outcome != Outcome::Failed || lost.is_empty() {
+            // A step may have waited for it in vain, and what was done has no way back.
+            if matches!(outcome, Outcome::Failed | Outcome::Stuck) {
+                self.say_without(plan, links);
+            }
             return Ok(outcome);
         }
-        let plan = self.plan.plan();
         let question = OutOfReach { cluster: &self.home.name, run: &id, plan, lost: &lost, others: others(plan, run) };
         if self.session.confirm.out_of_reach(&question).await == WithoutThem::Keep {
-            if let Some(text) = without_them(plan, &question) {
-                events::note(self.session.events, text);
-            }
+            self.say_without(plan, links);
             return Ok(outcome);
         }
         events::note(self.session.events, format!("rolling back run {id} on the hosts that can be reached"));
@@ -36,12 +38,18 @@ impl RunDriver<'_> {
         let outcome = roll_back(self.plan, links, run, self.session.events, options).await;
         outcome.map_err(|error| SessionError::Stopped { error: Box::new(error), command })
     }
+
+    /// Says what can be done if hosts that are out of reach now do not come back.
+    fn say_without(&self, plan: &Plan, links: &Links) {
+        let gone = links.iter().filter(|(_, link)| link.lost_for().is_some()).map(|(host, _)| host.as_str());
+        if let Some(text) = without_them(plan, &gone.collect::<Vec<_>>()) {
+            events::note(self.session.events, text);
+        }
+    }
 }
 
 /// What can be done where a host of an upgrade has died: a run that waits for it would wait for ever.
-fn without_them(plan: &Plan, question: &OutOfReach<'_>) -> Option<String> {
-    let gone: Vec<&str> =
-        question.lost.iter().filter(|lost| lost.gone.is_some()).map(|lost| lost.host.as_str()).collect();
+fn without_them(plan: &Plan, gone: &[&str]) -> Option<String> {
     (plan.pipeline == Pipeline::Upgrade && !gone.is_empty()).then(|| {
         let names = gone.join(" ");
         format!(
@@ -69,27 +77,17 @@ fn others<'a>(plan: &'a Plan, run: &Run) -> Vec<(&'a str, usize)> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::time::Duration;
-
     use kubexm_recipes::sample;
 
     use super::*;
-    use crate::LostHost;
 
     #[test]
     fn what_can_be_done_without_a_host_that_has_died_in_an_upgrade_is_said() {
         let mut plan = sample::plan(&sample::cluster()).unwrap();
-        let lost = [
-            LostHost { host: "cp2".to_owned(), gone: Some(Duration::from_secs(95)) },
-            LostHost { host: "cp3".to_owned(), gone: None },
-        ];
-        let of = |plan: &Plan| {
-            without_them(plan, &OutOfReach { cluster: "plant", run: "R", plan, lost: &lost, others: Vec::new() })
-        };
-        assert_eq!(of(&plan), None);
+        assert_eq!(without_them(&plan, &["cp2"]), None);
         plan.pipeline = Pipeline::Upgrade;
-        let text = of(&plan).unwrap();
-        assert!(text.contains("delete-node cp2 --unreachable skip") && text.contains("add-node cp2`"), "{text}");
-        assert!(!text.contains("cp3"), "it answers again: {text}");
+        let text = without_them(&plan, &["cp2", "w1"]).unwrap();
+        assert!(text.contains("if cp2, w1 cannot") && text.contains("delete-node cp2 w1 --unreachable skip"), "{text}");
+        assert_eq!(without_them(&plan, &[]), None);
     }
 }
