@@ -68,8 +68,9 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
             let unless = DrainedFor { kubelet: unless_kubelet.as_deref(), packages: unless_packages.as_deref() };
             nodes::drained(machine, node, unless)
         }
-        Probe::PodsRunning { namespaces, workloads, images, kubeadm_only } => {
-            pods::look(machine, namespaces, images, &pods::Which { kubeadm_only: *kubeadm_only, workloads })
+        Probe::PodsRunning { namespaces, workloads, images, kubeadm_only, new_nodes } => {
+            let which = pods::Which { kubeadm_only: *kubeadm_only, workloads };
+            pods::look(machine, namespaces, &pods::Allowed { images, new_nodes }, &which)
         }
         Probe::PodNetwork { node, image, name, dns, service } => {
             pod_network::look(machine, &pod_network::Check { node, image, name, dns, service })

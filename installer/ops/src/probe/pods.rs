@@ -1,6 +1,6 @@
 //! Every pod in some namespaces is running and ready, and no image is from outside the bundle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::ProbeAnswer;
 use kubexm_plan::network::SYSTEM_NAMESPACE;
@@ -18,24 +18,47 @@ pub(super) struct Which<'p> {
     pub workloads: &'p [String],
 }
 
+/// Which images pods may use.
+pub(super) struct Allowed<'p> {
+    /// Those of the bundle.
+    pub images: &'p [String],
+    /// As in the probe.
+    pub new_nodes: &'p [String],
+}
+
+impl Allowed<'_> {
+    /// With those of pods that ran before.
+    fn with_known(&self, lists: &[(&String, Value)]) -> BTreeSet<String> {
+        let pods = lists.iter().filter_map(|(_, list)| list["items"].as_array()).flatten();
+        let is_elsewhere = |pod: &&Value| {
+            let node = pod.pointer("/spec/nodeName").and_then(Value::as_str);
+            !self.new_nodes.is_empty() && node.is_some_and(|node| self.new_nodes.iter().all(|new| new != node))
+        };
+        let known = pods.filter(is_elsewhere).flat_map(images_of).map(str::to_owned);
+        self.images.iter().cloned().chain(known).collect()
+    }
+}
+
 pub(super) fn look(
     machine: &Machine,
     namespaces: &[String],
-    images: &[String],
+    allowed: &Allowed<'_>,
     which: &Which<'_>,
 ) -> Result<ProbeAnswer, OpError> {
     let mut problems = Vec::new();
     let mut count = 0;
-    for namespace in namespaces {
-        let list = kube::pods(machine, namespace)?;
+    let lists = namespaces.iter().map(|namespace| Ok((namespace, kube::pods(machine, namespace)?)));
+    let lists: Vec<(&String, Value)> = lists.collect::<Result<_, OpError>>()?;
+    let images = allowed.with_known(&lists);
+    for (namespace, list) in &lists {
         let all = Which { workloads: &[], ..*which };
-        let pods = looked_at(&list, if namespace == SYSTEM_NAMESPACE { which } else { &all });
+        let pods = looked_at(list, if *namespace == SYSTEM_NAMESPACE { which } else { &all });
         if pods.is_empty() {
             problems.push(format!("no pod in namespace {namespace} yet"));
         }
         count += pods.len();
         let others = pods.iter().filter(|pod| !is_proxy(pod));
-        problems.extend(others.flat_map(|pod| problems_of(pod, images)));
+        problems.extend(others.flat_map(|pod| problems_of(pod, &images)));
     }
     Ok(if problems.is_empty() { yes(format!("{count} pods run and are ready")) } else { no(problems.join("; ")) })
 }
@@ -110,15 +133,16 @@ fn is_proxy(pod: &Value) -> bool {
     of_node && (name.starts_with("kubexm-haproxy-") || name.starts_with("kubexm-nginx-"))
 }
 
-fn problems_of(pod: &Value, images: &[String]) -> Vec<String> {
+fn images_of(pod: &Value) -> impl Iterator<Item = &str> {
+    let containers = ["containers", "initContainers"].into_iter().filter_map(|kind| pod["spec"][kind].as_array());
+    containers.flatten().filter_map(|container| container["image"].as_str())
+}
+
+fn problems_of(pod: &Value, images: &BTreeSet<String>) -> Vec<String> {
     let name = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("?");
     let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or("Unknown");
-    let mut problems: Vec<String> = ["containers", "initContainers"]
-        .iter()
-        .filter_map(|kind| pod["spec"][kind].as_array())
-        .flatten()
-        .filter_map(|container| container["image"].as_str())
-        .filter(|image| !images.iter().any(|known| known == image))
+    let mut problems: Vec<String> = images_of(pod)
+        .filter(|image| !images.contains(*image))
         .map(|image| format!("{name} uses the image {image}, which is not in the bundle"))
         .collect();
     let ready = ready_condition(pod).is_some_and(|condition| condition["status"] == "True");
@@ -205,7 +229,21 @@ mod tests {
             "spec": {"containers": [{"image": "a:1"}], "initContainers": [{"image": "b:1"}]},
             "status": {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]},
         });
-        let problems = problems_of(&pod, &["a:1".to_owned()]);
+        let problems = problems_of(&pod, &["a:1".to_owned()].into());
         assert_eq!(problems, ["web uses the image b:1, which is not in the bundle", "web is ImagePullBackOff"]);
+    }
+
+    /// A node that comes while an upgrade is not done yet: its DaemonSets are those of before, its static pods are the bundle's.
+    #[test]
+    fn what_ran_before_a_node_came_is_no_foreign_image_and_what_only_the_new_node_has_is() {
+        let pod = |node: &str, image: &str| json!({"spec": {"nodeName": node, "containers": [{"image": image}]}});
+        let namespace = "kube-system".to_owned();
+        let lists =
+            [(&namespace, json!({"items": [pod("n1", "proxy:1"), pod("n2", "proxy:1"), pod("n2", "other:1")]}))];
+        let (images, new) = (["api:2".to_owned()], ["n2".to_owned()]);
+        let known = Allowed { images: &images, new_nodes: &new }.with_known(&lists);
+        assert_eq!(known.into_iter().collect::<Vec<_>>(), ["api:2", "proxy:1"]);
+        let strict = Allowed { images: &images, new_nodes: &[] }.with_known(&lists);
+        assert_eq!(strict.into_iter().collect::<Vec<_>>(), ["api:2"]);
     }
 }

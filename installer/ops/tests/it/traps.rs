@@ -423,6 +423,7 @@ fn probes_say_what_is_missing_instead_of_failing() {
             workloads: vec!["coredns".into()],
             images: vec![],
             kubeadm_only: false,
+            new_nodes: vec![],
         },
         Probe::PodNetwork {
             node: "node1".into(),

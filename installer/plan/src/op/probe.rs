@@ -181,6 +181,9 @@ pub enum Probe {
         workloads: Vec<String>,
         /// Full references of the allowed images.
         images: Vec<String>,
+        /// What pods on other nodes than these use is allowed, too: it ran before. Empty: nothing but the list is.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        new_nodes: Vec<String>,
     },
     /// From inside a pod's network namespace (with the pause image): the cluster DNS resolves the name of the API's
     /// Service, and the Service address accepts a connection.

@@ -116,6 +116,7 @@ fn pods(cx: &PlanContext<'_>, first: &PlannedHost<'_>) -> Step {
         workloads: workloads.map(|workload| (*workload).to_owned()).collect(),
         images: images.into_iter().collect(),
         kubeadm_only: network::is_left_to_operator(cx.cluster),
+        new_nodes: Vec::new(),
     };
     Step::on(first.name(), "check.pods", "Wait until system pods run, with images of the bundle only")
         .probe(probe, 300)

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use kubexm_plan::cluster_facts::{AppliedCluster, EtcdMember};
 use kubexm_plan::facts::Stamp;
-use kubexm_plan::{ClusterFacts, Facts, Op, Pipeline, Plan, Step, StepId};
+use kubexm_plan::{ClusterFacts, Facts, Op, Pipeline, Plan, Probe, Step, StepId};
 use kubexm_spec::cluster::{Cluster, EtcdKind, Host, document};
 use kubexm_spec::{KubernetesVersion, depot, one_line};
 use serde_json::Value;
@@ -150,6 +150,15 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
         !replaces(step) && (for_all || is_new(step.domain()))
     };
     let mut plan = subset::only(plan, is_wanted);
+    let carried: BTreeSet<&str> = cx.manifest.artifacts.iter().map(|artifact| artifact.name.as_str()).collect();
+    if other_bundle || running.components.iter().any(|one| !carried.contains(one.image.as_str())) {
+        // Between two versions a new node has DaemonSets of before, and the others have what they had.
+        for step in &mut plan.steps {
+            if let Some(Probe::PodsRunning { new_nodes, .. }) = step.probe.as_mut().map(|timed| &mut timed.probe) {
+                new_nodes.extend(new.iter().cloned());
+            }
+        }
+    }
     record::keep_addons(&mut plan, running.applied.as_ref())?;
     // Those that this run does not add would count as hosts of the cluster.
     let known = Known::of(running);

@@ -8,7 +8,7 @@ use kubexm_plan::cluster_facts::{AppliedCluster, Component, EtcdMember, NodeFact
 use kubexm_plan::facts::Leftover;
 use kubexm_plan::lint::{self, Order};
 use kubexm_plan::op::{NodeDelete, Op};
-use kubexm_plan::{BundleRecord, ClusterFacts, Plan, Step, StepId, Undo};
+use kubexm_plan::{BundleRecord, ClusterFacts, Plan, Probe, Step, StepId, Undo};
 use kubexm_recipes::{RecipeError, add_node, sample};
 use kubexm_spec::cluster::{InternalKind, LoadBalancerMode, SecretSource};
 use kubexm_spec::{Digest, ExitCode};
@@ -403,7 +403,14 @@ fn between_two_versions_a_control_plane_is_added_with_one_of_them_and_a_worker_w
         let refused = add(["v1.34.4", "v1.33.13"], asked, "node4").unwrap_err().to_string();
         assert!(refused.contains("runs Kubernetes v1.33.13"), "{refused}");
     }
-    add(["v1.35.0", "v1.34.4"], "v1.35.0", "node4").expect("a worker of the older version");
+    let judged_on = |plan: &Plan| match step(plan, "node1/check.pods").probe.as_ref().map(|timed| &timed.probe) {
+        Some(Probe::PodsRunning { new_nodes, .. }) => new_nodes.clone(),
+        other => panic!("{other:?}"),
+    };
+    let of_both = add(["v1.35.0", "v1.34.4"], "v1.35.0", "node4").expect("a worker of the older version");
+    assert_eq!(judged_on(&of_both), ["node4"], "what the others have is not in this bundle");
+    let of_one = add(["v1.34.4", "v1.34.4"], "v1.34.4", "node4").expect("a worker");
+    assert!(judged_on(&of_one).is_empty());
     assert!(add(["v1.33.13", "v1.33.13"], "v1.33.13", "node3").is_err());
 }
 
