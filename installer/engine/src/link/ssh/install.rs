@@ -330,24 +330,34 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [program, stamp, lock, present] =
             ["agent's", "stamp.json", "lock", "agents.lock"].map(|name| folder.path().join(name));
+        let before = folder.path().join("agent's.before");
         let text = |path: &std::path::Path| path.display().to_string();
+        let run =
+            |script: &str| assert!(std::process::Command::new("sh").args(["-c", script]).status().unwrap().success());
+        let locks = || [text(&present), text(&lock)];
         let stays_after_removal = || {
             std::fs::write(&program, "program").unwrap();
             let remove = format!("rm -f {}", quote(&text(&program)));
-            let script = removal(&remove, &text(&stamp), [&text(&present), &text(&lock)]);
-            assert!(std::process::Command::new("sh").args(["-c", &script]).status().unwrap().success());
+            run(&removal(&remove, &text(&stamp), locks().each_ref().map(String::as_str)));
             program.exists()
         };
-        assert!(!stays_after_removal(), "nobody has ever worked here");
+        // The program that was replaced comes back only where the new one would be removed.
+        let stays_new = || {
+            std::fs::write(&program, "new").unwrap();
+            std::fs::write(&before, "earlier").unwrap();
+            run(&restore_previous(&quote(&text(&program)), locks().each_ref().map(String::as_str)));
+            std::fs::read_to_string(&program).unwrap() == "new"
+        };
+        assert!(!stays_after_removal() && !stays_new(), "nobody has ever worked here");
         let held = std::fs::File::create(&lock).unwrap();
-        assert!(!stays_after_removal(), "nobody works here now, as after a rollback");
+        assert!(!stays_after_removal() && !stays_new(), "nobody works here now, as after a rollback");
         held.lock().unwrap();
-        assert!(stays_after_removal(), "an agent works with it");
+        assert!(stays_after_removal() && stays_new(), "an agent works with it");
         held.unlock().unwrap();
         let other = crate::link::agent::lock::Presence::take(&present).unwrap();
-        assert!(stays_after_removal(), "another operator is being asked, and has said nothing yet");
+        assert!(stays_after_removal() && stays_new(), "another operator is being asked, and has said nothing yet");
         drop(other);
-        assert!(!stays_after_removal(), "the other operator said no, too");
+        assert!(!stays_after_removal() && !stays_new(), "the other operator said no, too");
         std::fs::write(&stamp, "{}").unwrap();
         assert!(stays_after_removal(), "the node of a cluster lost its agent");
     }
