@@ -168,6 +168,15 @@ fn a_folder_below_one_of_a_user_is_not_made_through_a_link() {
     assert_eq!(victim(&host), before);
 }
 
+/// Set when dropped: what fails ends the exchange too, which would go on without an end.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Exchanges a folder for a link to root's folder, as fast as it goes, by the user's own uid, while something is done.
 fn while_exchanged(host: &Host, folder: &Path, act: impl FnOnce()) {
     // The user must come into the folder of the test.
@@ -193,8 +202,8 @@ fn while_exchanged(host: &Host, folder: &Path, act: impl FnOnce()) {
                 let _ = fs::remove_dir_all(&aside);
             }
         });
+        let _ends = Ends(&end);
         act();
-        end.store(true, Ordering::Relaxed);
     });
 }
 
