@@ -118,11 +118,11 @@ fn every_verb_that_takes_a_bundle_demands_the_signature() {
     let (bundle, key) = (bundle.to_str().unwrap().to_owned(), site.path("ours.pub").to_str().unwrap().to_owned());
     fs::write(site.path("plan.json"), "{}").unwrap();
     let plan = site.path("plan.json").to_str().unwrap().to_owned();
-    fs::create_dir(site.path("backups")).unwrap();
-    let folder = site.path("backups").to_str().unwrap().to_owned();
+    let backup = site.backup().to_str().unwrap().to_owned();
+    let folder = site.folder.path().to_str().unwrap().to_owned();
     for verb in [
         &["create", "-y"][..],
-        &["create", "-y", "--from-backup", &folder],
+        &["create", "-y", "--from-backup", &backup],
         &["-y"],
         &["preflight"],
         &["plan", "create"],
@@ -139,7 +139,7 @@ fn every_verb_that_takes_a_bundle_demands_the_signature() {
         &["certs", "check"],
         &["certs", "renew", "-y"],
         &["backup", "--to", &folder],
-        &["restore", &folder, "-y"],
+        &["restore", &backup, "-y"],
         &["addons", "list"],
         &["addons", "diff"],
         &["addons", "apply", "-y"],

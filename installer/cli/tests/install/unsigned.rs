@@ -140,14 +140,16 @@ impl Sprung {
 
 /// Stands for a file with a plan.
 const PLAN: &str = "PLAN";
-/// Stands for a folder, for backups and as one of them: it is looked into only after the prompt.
+/// Stands for the folder of a backup.
+const BACKUP: &str = "BACKUP";
+/// Stands for a folder for backups.
 const FOLDER: &str = "FOLDER";
 
 /// Every verb that would connect, with a yes.
 const VERBS: &[&[&str]] = &[
     &["-y"],
     &["create", "-y"],
-    &["create", "-y", "--from-backup", FOLDER],
+    &["create", "-y", "--from-backup", BACKUP],
     &["preflight"],
     &["plan", "create"],
     &["plan", "upgrade"],
@@ -163,7 +165,7 @@ const VERBS: &[&[&str]] = &[
     &["certs", "check"],
     &["certs", "renew", "-y"],
     &["backup", "--to", FOLDER],
-    &["restore", FOLDER, "-y"],
+    &["restore", BACKUP, "-y"],
     &["addons", "list"],
     &["addons", "diff"],
     &["addons", "apply", "-y"],
@@ -180,12 +182,12 @@ fn without_a_terminal_an_unsigned_bundle_gets_no_connection_and_no_secret_and_al
     let port = trap.port();
     let plan = trap.site.path("plan.json");
     fs::write(&plan, plan_file::to_json(trap.plan().plan()).unwrap()).unwrap();
-    let folder = trap.site.path("backups");
-    fs::create_dir(&folder).unwrap();
+    let backup = trap.site.backup();
     for verb in VERBS {
         let words = verb.iter().map(|word| match *word {
             PLAN => plan.to_str().unwrap(),
-            FOLDER => folder.to_str().unwrap(),
+            BACKUP => backup.to_str().unwrap(),
+            FOLDER => trap.site.folder.path().to_str().unwrap(),
             word => word,
         });
         let words: Vec<&str> = words.collect();
