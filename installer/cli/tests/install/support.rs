@@ -30,8 +30,8 @@ const PLANTED: [(&str, &str, &str); 12] = [
     ),
     ("kubeconfig", "    client-key-data: {}", "UExBTlRFRExTMHRMUzFDUlVkSlRpQlNVMEVn"),
     ("runs/{run}/notes.txt", "{}", "PLANTED-in-a-file-that-is-not-ours"),
-    ("runs/{run}/texts/of-a-policy", "apiVersion: v1\nkind: Config\ntoken: {}", "PLANTED-token-of-a-text"),
-    // In a field: both are read again.
+    // In a text of the plan, and in a field of each of the others: all three are read again.
+    ("runs/{run}/texts", "harbor_admin_password: {}", "PLANTED-word-of-a-text"),
     ("runs/{run}/plan.json", "Join with --token {} now", "fedcba.0123456789fedcba"),
     ("runs/{run}/journal.jsonl", "https://admin:{}@registry.site/v2/ does not answer", "PLANTED-word-in-an-error"),
     // What the controller knows is found even where nothing says what it is.
@@ -48,14 +48,17 @@ fn no_planted_secret_comes_out_and_what_helps_does() {
     };
     let mut wanted = plan().plan().clone();
     wanted.steps[0].title = planted("plan.json");
+    let text = wanted.text(planted("texts"));
     let (step, tries, duration_ms) = (wanted.steps[0].id.clone(), 1, 7);
     let run = Run::create(&cluster.join("runs"), RunId::named(RUN), &lint::check(wanted).unwrap().0).unwrap();
     start(&run);
     let mut journal = Journal::open(&run.dir().join("journal.jsonl")).unwrap().0;
-    let error = planted("journal.jsonl");
+    let (prepared, error) = (step.clone(), planted("journal.jsonl"));
+    let before = Vec::new();
+    journal.append(&Entry::now(Record::StepPrepared { step: prepared, sequence: 1, before })).unwrap();
     journal.append(&Entry::now(Record::StepFailed { step, error, tries, duration_ms })).unwrap();
-    let in_files =
-        PLANTED.iter().filter(|(place, ..)| !["plan.json", "journal.jsonl"].iter().any(|name| place.ends_with(name)));
+    let read_again = ["texts", "plan.json", "journal.jsonl"];
+    let in_files = PLANTED.iter().filter(|(place, ..)| !read_again.iter().any(|name| place.ends_with(name)));
     for (place, text, secret) in in_files {
         let path = cluster.join(place.replace("{run}", RUN));
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -71,18 +74,11 @@ fn no_planted_secret_comes_out_and_what_helps_does() {
         }
     }
     let of_run = |name: &str| files.get(&format!("kubexm-support-demo/{RUN}/{name}"));
-    for name in [
-        "plan.json",
-        "journal.jsonl",
-        "status.json",
-        "report.md",
-        "texts/of-a-policy",
-        "logs/node1/a.log",
-        "evidence/node1/x.txt",
-    ] {
+    for name in ["plan.json", "journal.jsonl", "status.json", "report.md", "logs/node1/a.log", "evidence/node1/x.txt"] {
         assert!(of_run(name).is_some(), "{name} is missing among {:?}", files.keys());
     }
     // The planted fields are there, without what is secret in them.
+    assert!(of_run(&format!("texts/{}", text.hex())).unwrap().contains("harbor_admin_password: "));
     assert!(of_run("plan.json").unwrap().contains("Join with --token "));
     assert!(of_run("journal.jsonl").unwrap().contains("registry.site/v2/ does not answer"));
     assert!(
