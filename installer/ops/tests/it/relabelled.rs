@@ -47,5 +47,5 @@ fn what_is_written_renamed_or_linked_gets_the_label_of_the_policy() {
 fn without_selinux_nothing_is_relabelled() {
     let mut host = Host::fresh();
     written(&mut host);
-    assert!(!host.machine.path(&format!("{FOLDER}/{RELABELLED}")).exists());
+    assert!(!host.machine.path(format!("{FOLDER}/{RELABELLED}")).exists());
 }

@@ -1,7 +1,5 @@
 //! For tests: a store in which names of blobs can be made, and cannot be brought to the disk.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper of tests")]
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
