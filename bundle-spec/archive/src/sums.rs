@@ -44,6 +44,11 @@ pub fn read(sums: &Path) -> Result<Vec<(Digest, String)>, ArchiveError> {
             problem,
         });
     }
+    parse(&text, sums)
+}
+
+/// The same of their text; `sums` is where it was, for people.
+pub fn parse(text: &str, sums: &Path) -> Result<Vec<(Digest, String)>, ArchiveError> {
     text.lines()
         .enumerate()
         .map(|(number, line)| {

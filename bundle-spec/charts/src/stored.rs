@@ -135,7 +135,11 @@ impl Revision {
         if memory_of(&json) > MEMORY_LIMIT {
             return Err(wrong(format!("its values take more than {} MiB of memory", MEMORY_LIMIT >> 20)));
         }
-        let release = serde_json::from_slice(&json).map_err(|error| wrong(error.to_string()))?;
+        let release: Value = serde_json::from_slice(&json).map_err(|error| wrong(error.to_string()))?;
+        // What is made of it has other fields, which only an object can have.
+        if !release.is_object() {
+            return Err(wrong("it is no object".to_owned()));
+        }
         Ok(Release { secret: self.secret.clone(), release })
     }
 }
@@ -355,6 +359,10 @@ mod tests {
         let zeros = Value::String(" ".repeat(usize::try_from(LIMIT).unwrap() + 1));
         let error = revisions(json!({"items": [secret(1, "deployed", &zeros)]}))[0].read().unwrap_err();
         assert!(error.problem.contains("more than"), "{error}");
+        for other in [json!(-1), json!([release()]), Value::Null] {
+            let error = revisions(json!({"items": [secret(1, "deployed", &other)]}))[0].read().unwrap_err();
+            assert_eq!(error.problem, "it is no object");
+        }
         // 6 bytes of text each, and 650 of memory.
         let maps = json!({"name": "x", "chart": vec![json!({"": 0}); 200_000]});
         let error = revisions(json!({"items": [secret(1, "deployed", &maps)]}))[0].read().unwrap_err();

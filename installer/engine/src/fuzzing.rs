@@ -1,11 +1,15 @@
 //! What hosts send, as functions of any bytes.
 
 use std::path::Path;
+use std::sync::atomic::AtomicUsize;
 
-use kubexm_plan::{Step, Undo};
+use kubexm_plan::etcd_check::EtcdAsk;
+use kubexm_plan::op::StateDir;
+use kubexm_plan::{SlotProvider, Step, Undo};
 use kubexm_spec::{Cluster, printable};
 use russh::keys::PublicKey;
 
+use crate::backup::BackupHeader;
 use crate::kubeconfig::AdminKubeconfig;
 use crate::link::known_hosts::{KnownHosts, Verdict};
 use crate::link::wire::frame::{next_frame, parse, read_frame, skip_to_magic};
@@ -27,10 +31,10 @@ pub fn wire(bytes: &[u8]) {
     }
 }
 
-/// The JSON of an answer of host `a`, which was asked about its step `os.swap`; another host has one of that name.
+/// The JSON of an answer of host `a`, which was asked about its step `os.swap`; another host has one of that name. Where the answer itself
+/// names what was asked (connections, members of etcd), it was asked for just that.
 pub fn answer(bytes: &[u8]) {
     let Ok(ResponseMessage { answer, .. }) = parse::<ResponseMessage>(bytes) else { return };
-    let step = |host| Step::on(host, "os.swap", "Do").undo(Undo::Nothing).build();
     let (own, other) = (step("a"), step("b"));
     let asked = [&own, &other];
     let refused = match answer {
@@ -40,14 +44,74 @@ pub fn answer(bytes: &[u8]) {
         Response::Drift { drift } => answers::drift("a", &asked, drift)
             .map(|drift| assert!(drift.iter().all(|one| one.step == own.id), "{drift:?}"))
             .err(),
+        Response::Observed { found } => answers::observed("a", &own, found, &AtomicUsize::new(answers::MOST_OF_A_RUN))
+            .map(|found| assert!(own.ops.iter().zip(&found).all(|(op, state)| op.places(state).is_ok()), "{found:?}"))
+            .err(),
+        Response::Facts { facts } => answers::facts("a", &facts).err(),
         Response::ClusterFacts { facts } => answers::cluster_facts("a", *facts).err(),
-        Response::ConnectionResult { dialed } => answers::dialed("a", &[], dialed).err(),
+        Response::ConnectionResult { dialed } => {
+            let asked: Vec<_> = dialed.iter().map(|one| one.dial.clone()).collect();
+            let others = answers::dialed("a", &[], dialed.clone()).err();
+            assert_eq!(others.is_some(), !asked.is_empty(), "it answered for what it was not asked");
+            answers::dialed("a", &asked, dialed).err().or(others)
+        }
+        Response::Ledger { records } => answers::ledger("a", records).err(),
+        Response::Addons { installed } => answers::addons("a", *installed).err(),
+        Response::Depot { content } => answers::depot("a", *content).err(),
+        Response::EtcdAnswered { answer } => {
+            let endpoints = answer.endpoints.iter().map(|one| one.endpoint.clone()).collect();
+            let [ca, certificate, prefix] = [const { String::new() }; 3];
+            answers::etcd("a", &EtcdAsk { endpoints, ca, certificate, prefix }, answer).err()
+        }
+        Response::Provided { value } => provided(&value.0),
+        Response::Probed { answer } => {
+            let _ = answers::probed(answer);
+            None
+        }
+        Response::Fetched { reasons, .. } => {
+            let reasons = answers::reasons(reasons);
+            assert!(reasons.iter().all(|reason| printable(reason) == *reason), "{reasons:?}");
+            None
+        }
+        Response::Evidence { files } => {
+            let _ = answers::evidence(files);
+            None
+        }
+        Response::StepLog { text } => {
+            let _ = answers::log(text);
+            None
+        }
+        Response::Failed { text } => {
+            let _ = answers::error(text);
+            None
+        }
         _ => None,
     };
     if let Some(error @ LinkError::Untrusted { .. }) = refused {
         let text = error.to_string();
         assert_eq!(printable(&text), text, "a host writes to the terminal");
     }
+}
+
+/// A step with an op, whose state is a folder's.
+fn step(host: &str) -> Step {
+    Step::on(host, "os.swap", "Do").ensure(StateDir::at("/var/lib/x")).undo(Undo::RestoreBefore).build()
+}
+
+/// A value for the configuration of other hosts, whichever was asked for: nothing of it begins another field there.
+fn provided(value: &[u8]) -> Option<LinkError> {
+    let host = || "a".to_owned();
+    let words = [
+        SlotProvider::JoinToken { host: host() },
+        SlotProvider::CaCertHash { host: host() },
+        SlotProvider::UploadKey { host: host() },
+    ];
+    for provider in words {
+        if let Ok(value) = answers::provided("a", &provider, value.to_vec()) {
+            assert!(value.iter().all(|byte| byte.is_ascii_alphanumeric() || b".:".contains(byte)), "{provider:?}");
+        }
+    }
+    answers::provided("a", &SlotProvider::KubeletClient { host: host(), node: host() }, value.to_vec()).err()
 }
 
 /// A known_hosts file.
@@ -94,5 +158,22 @@ pub fn sealed(bytes: &[u8]) {
         let again = sealed.to_json().ok().and_then(|json| SealedAuthorities::parse(&json).ok());
         assert_eq!(again.as_ref(), Some(&sealed));
         let _ = sealed.about.for_whom();
+    }
+}
+
+/// `backup.json` of a folder of backups, which whoever can write there has made.
+pub fn backup_header(bytes: &[u8]) {
+    match BackupHeader::parse(bytes, Path::new("/backups/demo")) {
+        Ok(header) => {
+            let again = header
+                .to_json()
+                .ok()
+                .and_then(|json| BackupHeader::parse(json.as_bytes(), Path::new("/backups/demo")).ok());
+            assert_eq!(again.as_ref(), Some(&header));
+        }
+        Err(error) => {
+            let text = error.to_string();
+            assert_eq!(printable(&text), text, "whoever made a backup writes to the terminal");
+        }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! The content of a file is shown only if the plan has it as a text: values of slots may be secrets.
 
+use std::io::Read as _;
+
 use kubexm_plan::op::{
     Applied, Content, File, FoundManifests, HelmRelease, KubeObject, Manifests, NodeApplied, NodePruned, Pruned,
     Released, Resolver, Sysctl, Unit,
@@ -9,6 +11,7 @@ use kubexm_plan::op::{
 use kubexm_plan::{Difference, ObservedState, Op, PathEntry, Step, StepDrift};
 
 use crate::difference::{self, Contents};
+use crate::dirfd::DirFd;
 use crate::managed_edit::Edit;
 use crate::survey::{self, side_by_side};
 use crate::{Machine, OpError, dispatch, fsio};
@@ -81,7 +84,7 @@ fn file_difference(file: &File, entry: &PathEntry, machine: &Machine) -> Result<
             plain(format!("its mode is {mode:04o}, planned is {:04o}", file.mode))
         }
         PathEntry::File { .. } if matches!(file.content, Content::Text { .. }) => {
-            let old = fsio::read(&machine.path(&file.path))?.unwrap_or_default();
+            let old = now(machine, &file.path)?;
             let new = machine.content(&file.content)?;
             difference::of_contents(&file.path, &Contents { old: &old, old_name: NOW, new: &new, new_name: PLANNED })
         }
@@ -90,6 +93,16 @@ fn file_difference(file: &File, entry: &PathEntry, machine: &Machine) -> Result<
         PathEntry::Directory { .. } => plain("it is a folder".to_owned()),
         PathEntry::Special => plain("it is a device, socket or pipe".to_owned()),
     })
+}
+
+/// The content of a file that was observed as one. By now a user may have put a link there, to what root alone may read.
+fn now(machine: &Machine, path: &str) -> Result<Vec<u8>, OpError> {
+    let real = machine.path(path);
+    let (folder, name) = DirFd::of(&real)?;
+    let mut content = Vec::new();
+    let read = folder.open_file(name).and_then(|mut file| file.read_to_end(&mut content));
+    read.map_err(OpError::path("read", &real))?;
+    Ok(content)
 }
 
 fn edit_difference(path: &str, edit: &impl Edit, machine: &Machine) -> Result<Difference, OpError> {

@@ -19,6 +19,7 @@ mod encode;
 mod error;
 #[cfg(feature = "testing")]
 pub mod fake;
+pub mod fuzzing;
 mod objects;
 mod options;
 mod sign;

@@ -147,3 +147,14 @@ fn a_part_of_the_bench_that_cannot_run_is_named_and_the_others_figures_are_kept(
     assert_eq!(json["failed"], serde_json::json!(["many-hosts", "fleet"]));
     assert_eq!(json["comparisons"][0]["ratio"], 0.5);
 }
+
+/// Whoever reads the end of a test run must not believe that somebody looked.
+#[test]
+fn where_there_is_no_database_of_advisories_it_is_said_that_nothing_was_checked() {
+    let empty = tempfile::tempdir().expect("a folder");
+    let output = Command::new(root().join("scripts/advisories")).env("CARGO_HOME", empty.path()).output();
+    let output = output.expect("the script");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.starts_with("not checked: advisories"), "{output:?}");
+    assert!(said.contains(&*empty.path().to_string_lossy()) && said.lines().count() == 1, "{said}");
+}

@@ -1,5 +1,8 @@
 //! Documents that come from elsewhere.
 
+use std::path::Path;
+
+use kubexm_archive::sums;
 use kubexm_builder::charts::judge::{Known, judge};
 use kubexm_builder::charts::{archive, documents, extract, index};
 use kubexm_builder::oci::artifact::Artifact;
@@ -28,6 +31,17 @@ pub(crate) fn statement(bytes: &[u8]) {
 pub(crate) fn inventory(bytes: &[u8]) {
     if let Ok(inventory) = Inventory::parse(bytes) {
         assert_eq!(Inventory::parse(inventory.to_json().as_bytes()).unwrap(), inventory);
+    }
+}
+
+/// `NAME.sums`, which lies beside a bundle on a medium.
+pub(crate) fn sums(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(files) = sums::parse(text, Path::new("site.sums")) {
+        assert!(files.iter().all(|(_, name)| !name.contains('\n')));
+        // The digests are in the text, in their order; what stands behind them is a name, whatever it is.
+        let again = sums::parse(&sums::text(&files), Path::new("site.sums")).unwrap();
+        assert!(again.iter().map(|(digest, _)| digest).eq(files.iter().map(|(digest, _)| digest)));
     }
 }
 

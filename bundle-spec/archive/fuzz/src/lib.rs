@@ -18,6 +18,7 @@ mod keys;
 mod memory;
 mod openpgp;
 mod registries;
+mod releases;
 mod rpms;
 
 use kubexm_archive::fuzzing;
@@ -49,6 +50,7 @@ pub const TARGETS: &[Target] = &[
     target("volume_header", fuzzing::volume_header),
     target("tar_header", fuzzing::tar_header),
     target("frame", fuzzing::frame),
+    target("sums", documents::sums),
     target("signatures", keys::signatures),
     target("public_key", keys::public_key),
     target("image_signature", image_signatures::signature),
@@ -61,6 +63,7 @@ pub const TARGETS: &[Target] = &[
     target("chart", documents::chart),
     target("chart_index", documents::chart_index),
     target("rendering", documents::rendering),
+    target("helm_release", releases::stored),
     target("lock", documents::lock),
     target("import_cluster", imports::cluster),
     target("import_manifest", imports::manifest),
@@ -84,6 +87,8 @@ pub const TARGETS: &[Target] = &[
     target("known_hosts", hosts::known_hosts),
     target("kubeconfig", hosts::kubeconfig),
     target("sealed_authorities", hosts::sealed),
+    target("backup_header", hosts::backup_header),
+    target("s3_answer", kubexm_s3::fuzzing::answer),
 ];
 
 /// Feeds the target of that name.

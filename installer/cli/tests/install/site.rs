@@ -31,6 +31,20 @@ impl Site {
         command
     }
 
+    /// A folder with what a backup says of itself: nobody has made it, and what is behind it is not looked at in these tests.
+    pub fn backup(&self) -> PathBuf {
+        let folder = self.path("backups");
+        std::fs::create_dir(&folder).unwrap();
+        let header = serde_json::json!({
+            "schema": "kubexm.io/backup/v1", "cluster": "demo", "clusterId": "01010101-0101-4101-8101-010101010101",
+            "created": 1_800_000_000, "kubernetes": null, "host": "node1", "program": "test", "recipients": [],
+            "archive": {"sha256": Digest::of("an archive"), "size": 10}, "etcd": {"revision": 9, "keys": 3, "size": 4096},
+            "sealed": "", "sender": null,
+        });
+        std::fs::write(folder.join("backup.json"), header.to_string()).unwrap();
+        folder
+    }
+
     /// A whole bundle for one host at this port of 127.0.0.1.
     pub fn bundle(&self, port: u16) -> PathBuf {
         self.bundle_with(&cluster_yaml(&[("node1", port)]), |_| true)

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
+use kubexm_engine::journal::{Entry, Journal, Record};
 use kubexm_engine::{ClusterPki, Run, RunId};
-use kubexm_plan::SlotProvider;
+use kubexm_plan::{SlotProvider, lint};
 use predicates::str::contains;
 
-use crate::home::plan;
+use crate::home::{plan, start};
 use crate::site::Site;
 
 const RUN: &str = "20260101T000000Z-0001";
 /// One for each place and writing; none may come out.
-const PLANTED: [(&str, &str, &str); 9] = [
+const PLANTED: [(&str, &str, &str); 12] = [
     ("runs/{run}/logs/node1/a.log", "kubeadm join --token {} --v 5", "abcdef.0123456789abcdef"),
     ("runs/{run}/evidence/node1/journal-kubelet.log", "Authorization: Bearer {}", "eyJhbGciOi.PLANTEDjwt.sig"),
     ("runs/{run}/evidence/node1/x.txt", "sudo_password={}", "PLANTED-sudo-word"),
@@ -29,6 +30,10 @@ const PLANTED: [(&str, &str, &str); 9] = [
     ),
     ("kubeconfig", "    client-key-data: {}", "UExBTlRFRExTMHRMUzFDUlVkSlRpQlNVMEVn"),
     ("runs/{run}/notes.txt", "{}", "PLANTED-in-a-file-that-is-not-ours"),
+    // In a text of the plan, and in a field of each of the others: all three are read again.
+    ("runs/{run}/texts", "harbor_admin_password: {}", "PLANTED-word-of-a-text"),
+    ("runs/{run}/plan.json", "Join with --token {} now", "fedcba.0123456789fedcba"),
+    ("runs/{run}/journal.jsonl", "https://admin:{}@registry.site/v2/ does not answer", "PLANTED-word-in-an-error"),
     // What the controller knows is found even where nothing says what it is.
     ("runs/{run}/logs/node1/b.log", "core dump: xx {} yy", "UExBTlRFRExTMHRMUzFDUlVkSlRpQlNVMEVn"),
 ];
@@ -37,8 +42,24 @@ const PLANTED: [(&str, &str, &str); 9] = [
 fn no_planted_secret_comes_out_and_what_helps_does() {
     let site = Site::new();
     let cluster = site.path("home/clusters/demo");
-    Run::create(&cluster.join("runs"), RunId::named(RUN), &plan()).unwrap();
-    for (place, text, secret) in PLANTED {
+    let planted = |name: &str| {
+        let (_, text, secret) = PLANTED.iter().find(|(place, ..)| place.ends_with(name)).unwrap();
+        text.replace("{}", secret)
+    };
+    let mut wanted = plan().plan().clone();
+    wanted.steps[0].title = planted("plan.json");
+    let text = wanted.text(planted("texts"));
+    let (step, tries, duration_ms) = (wanted.steps[0].id.clone(), 1, 7);
+    let run = Run::create(&cluster.join("runs"), RunId::named(RUN), &lint::check(wanted).unwrap().0).unwrap();
+    start(&run);
+    let mut journal = Journal::open(&run.dir().join("journal.jsonl")).unwrap().0;
+    let (prepared, error) = (step.clone(), planted("journal.jsonl"));
+    let before = Vec::new();
+    journal.append(&Entry::now(Record::StepPrepared { step: prepared, sequence: 1, before })).unwrap();
+    journal.append(&Entry::now(Record::StepFailed { step, error, tries, duration_ms })).unwrap();
+    let read_again = ["texts", "plan.json", "journal.jsonl"];
+    let in_files = PLANTED.iter().filter(|(place, ..)| !read_again.iter().any(|name| place.ends_with(name)));
+    for (place, text, secret) in in_files {
         let path = cluster.join(place.replace("{run}", RUN));
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, format!("before\n{}\nafter", text.replace("{}", secret))).unwrap();
@@ -56,6 +77,14 @@ fn no_planted_secret_comes_out_and_what_helps_does() {
     for name in ["plan.json", "journal.jsonl", "status.json", "report.md", "logs/node1/a.log", "evidence/node1/x.txt"] {
         assert!(of_run(name).is_some(), "{name} is missing among {:?}", files.keys());
     }
+    // The planted fields are there, without what is secret in them.
+    assert!(of_run(&format!("texts/{}", text.hex())).unwrap().contains("harbor_admin_password: "));
+    assert!(of_run("plan.json").unwrap().contains("Join with --token "));
+    assert!(of_run("journal.jsonl").unwrap().contains("registry.site/v2/ does not answer"));
+    assert!(
+        of_run("status.json").unwrap().contains("registry.site/v2/ does not answer"),
+        "it is read from the journal"
+    );
     assert!(of_run("notes.txt").is_none());
     assert!(of_run("logs/node1/a.log").unwrap().contains("before"));
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&output.metadata().unwrap()) & 0o777, 0o600);

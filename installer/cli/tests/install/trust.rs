@@ -118,13 +118,33 @@ fn every_verb_that_takes_a_bundle_demands_the_signature() {
     let (bundle, key) = (bundle.to_str().unwrap().to_owned(), site.path("ours.pub").to_str().unwrap().to_owned());
     fs::write(site.path("plan.json"), "{}").unwrap();
     let plan = site.path("plan.json").to_str().unwrap().to_owned();
+    let backup = site.backup().to_str().unwrap().to_owned();
+    let folder = site.folder.path().to_str().unwrap().to_owned();
     for verb in [
         &["create", "-y"][..],
+        &["create", "-y", "--from-backup", &backup],
         &["-y"],
         &["preflight"],
         &["plan", "create"],
+        &["plan", "upgrade"],
+        &["plan", "add-node"],
         &["add-node", "-y"],
+        &["delete-node", "node1", "-y"],
+        &["upgrade", "-y"],
+        &["adopt", "--dry-run"],
+        &["adopt", "-y"],
         &["run", &plan, "-y"],
+        &["drift"],
+        &["status"],
+        &["certs", "check"],
+        &["certs", "renew", "-y"],
+        &["backup", "--to", &folder],
+        &["restore", &backup, "-y"],
+        &["addons", "list"],
+        &["addons", "diff"],
+        &["addons", "apply", "-y"],
+        &["registry", "list"],
+        &["registry", "prune", "-y"],
         &["resume"],
         &["rollback", "-y"],
         &["reset", "-y"],

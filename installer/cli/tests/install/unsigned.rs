@@ -140,15 +140,38 @@ impl Sprung {
 
 /// Stands for a file with a plan.
 const PLAN: &str = "PLAN";
+/// Stands for the folder of a backup.
+const BACKUP: &str = "BACKUP";
+/// Stands for a folder for backups.
+const FOLDER: &str = "FOLDER";
 
 /// Every verb that would connect, with a yes.
-const VERBS: [&[&str]; 8] = [
+const VERBS: &[&[&str]] = &[
     &["-y"],
     &["create", "-y"],
+    &["create", "-y", "--from-backup", BACKUP],
     &["preflight"],
     &["plan", "create"],
+    &["plan", "upgrade"],
+    &["plan", "add-node"],
     &["add-node", "-y"],
+    &["delete-node", "node3", "-y"],
+    &["upgrade", "-y"],
+    &["adopt", "--dry-run"],
+    &["adopt", "-y"],
     &["run", PLAN, "-y"],
+    &["drift"],
+    &["status"],
+    &["certs", "check"],
+    &["certs", "renew", "-y"],
+    &["backup", "--to", FOLDER],
+    &["restore", BACKUP, "-y"],
+    &["addons", "list"],
+    &["addons", "diff"],
+    &["addons", "apply", "-y"],
+    &["registry", "list"],
+    &["registry", "prune", "-y"],
+    &["registry", "prune", "--dry-run"],
     &["reset", "-y"],
     &["reset", "-y", "--roll-back"],
 ];
@@ -159,9 +182,15 @@ fn without_a_terminal_an_unsigned_bundle_gets_no_connection_and_no_secret_and_al
     let port = trap.port();
     let plan = trap.site.path("plan.json");
     fs::write(&plan, plan_file::to_json(trap.plan().plan()).unwrap()).unwrap();
+    let backup = trap.site.backup();
     for verb in VERBS {
-        let words: Vec<&str> =
-            verb.iter().map(|word| if *word == PLAN { plan.to_str().unwrap() } else { word }).collect();
+        let words = verb.iter().map(|word| match *word {
+            PLAN => plan.to_str().unwrap(),
+            BACKUP => backup.to_str().unwrap(),
+            FOLDER => trap.site.folder.path().to_str().unwrap(),
+            word => word,
+        });
+        let words: Vec<&str> = words.collect();
         let ended = trap.install(&words).arg("--accept-new-host-keys").assert().code(36).stdout("");
         let text = String::from_utf8(ended.get_output().stderr.clone()).unwrap();
         for wanted in [

@@ -38,6 +38,16 @@ fn regular(path: &Path) -> std::io::Result<File> {
     }
 }
 
+/// A text of a header in one line that is not longer than one is read.
+fn line(text: &str) -> String {
+    let mut line = one_line(text);
+    if line.len() > LONGEST_LINE {
+        line.truncate(line.floor_char_boundary(LONGEST_LINE));
+        line.push_str(" ...");
+    }
+    line
+}
+
 /// What a backup is. Not secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -174,7 +184,9 @@ impl BackupHeader {
             let reason = format!("it is longer than a header of {} MiB", HEADER_LIMIT >> 20);
             return Err(BackupError::Damaged { path: shown(&path), reason });
         }
-        let damaged = |error: serde_json::Error| BackupError::Damaged { path: shown(&path), reason: error.to_string() };
+        // serde's texts may show what they read.
+        let damaged =
+            |error: serde_json::Error| BackupError::Damaged { path: shown(&path), reason: line(&error.to_string()) };
         let Schema { schema } = serde_json::from_slice(text).map_err(damaged)?;
         if schema != SCHEMA {
             let schema = schema.escape_default().take(80).collect();
@@ -213,15 +225,10 @@ impl BackupHeader {
         x25519::Identity::from_str(&key).map(BackupKey).map_err(|_| damaged(&"its key is none"))
     }
 
-    /// For whom it says it is, in one line that is not longer than one is read.
+    /// For whom it says it is, in one line.
     fn for_whom(&self) -> String {
         let all = self.about.recipients.iter().map(Recipient::to_string).collect::<Vec<_>>().join(", ");
-        let mut line = one_line(&all);
-        if line.len() > LONGEST_LINE {
-            line.truncate(line.floor_char_boundary(LONGEST_LINE));
-            line.push_str(" ...");
-        }
-        line
+        line(&all)
     }
 
     /// Refuses a backup that nobody who is trusted has made: anybody who knows the public keys of its recipients can seal one.

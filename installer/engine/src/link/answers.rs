@@ -3,6 +3,7 @@
 
 mod addons;
 mod cluster;
+mod ledger;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +15,7 @@ use kubexm_plan::{Facts, ObservedState, ProbeAnswer, SlotProvider, Step, StepDri
 use super::LinkError;
 pub(crate) use addons::addons;
 pub(crate) use cluster::cluster_facts;
+pub(crate) use ledger::ledger;
 
 /// Of one step; an op reports a few.
 const MOST_DIFFERENCES: usize = 200;
@@ -263,7 +265,7 @@ pub(crate) fn dialed(
 
 /// A value for kubeadm's configuration on other hosts must have kubeadm's format, so that it cannot add anything to
 /// that configuration.
-pub(super) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> Result<Vec<u8>, LinkError> {
+pub(crate) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> Result<Vec<u8>, LinkError> {
     let hex = |text: &[u8]| text.len() == 64 && text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let word = |text: &[u8]| text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'z'));
     let (what, good) = match provider {

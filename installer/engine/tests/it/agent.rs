@@ -2,14 +2,15 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: what cannot continue fails the test")]
 
+use std::fs::{File, TryLockError};
 use std::io::{PipeReader, PipeWriter, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use kubexm_engine::link::agent::{AgentError, Work, serve};
+use kubexm_engine::link::agent::{AgentError, Work, serve, serve_store};
 use kubexm_engine::link::wire::frame::{MAX_DATA, MAX_MESSAGE, data_header, magic_line, message_frame, parse};
 use kubexm_engine::link::wire::frame::{next_frame, read_frame, skip_to_magic, write_message};
 use kubexm_engine::link::wire::{
@@ -104,9 +105,17 @@ struct Agent {
 
 impl Agent {
     fn start(work: Steered, holder: &str) -> Self {
+        Self::start_mode(holder, move |stdin, stdout| serve(stdin, stdout, work))
+    }
+
+    /// One of the agent's modes, after the first answer.
+    fn start_mode(
+        holder: &str,
+        mode: impl FnOnce(PipeReader, PipeWriter) -> Result<(), AgentError> + Send + 'static,
+    ) -> Self {
         let (stdin, to) = std::io::pipe().unwrap();
         let (mut from, stdout) = std::io::pipe().unwrap();
-        let thread = std::thread::spawn(move || serve(stdin, stdout, work));
+        let thread = std::thread::spawn(move || mode(stdin, stdout));
         let mut magic = vec![0; magic_line().len()];
         std::io::Read::read_exact(&mut from, &mut magic).unwrap();
         assert_eq!(String::from_utf8(magic).unwrap(), magic_line());
@@ -178,6 +187,38 @@ fn a_ping_is_answered_while_a_step_runs() {
     agent.ask(4, Request::Bye);
     assert!(matches!(agent.answer(), (4, Response::Bye)));
     agent.thread.join().unwrap().unwrap();
+}
+
+/// Whether whoever removes the agent's program would find it used.
+fn is_present(folder: &Path) -> bool {
+    match File::open(folder.join("agents.lock")).unwrap().try_lock() {
+        Ok(()) => false,
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(error)) => panic!("{error}"),
+    }
+}
+
+/// From the first answer on: a controller whose operator declines then leaves the program to this one.
+#[test]
+fn an_agent_in_each_mode_is_seen_by_whoever_would_remove_its_program_until_it_ends() {
+    let steering = steering();
+    let folder = steering.folder.path();
+    let work = steering.work.clone();
+    let store = Agent::start_mode("run 1", move |stdin, stdout| serve_store(stdin, stdout, work));
+    assert!(is_present(folder), "a store channel is open");
+    let first = Agent::start(steering.work.clone(), "run 1");
+    for mut agent in [store, first] {
+        assert!(is_present(folder));
+        agent.ask(2, Request::Bye);
+        assert!(matches!(agent.answer(), (2, Response::Bye)));
+        agent.thread.join().unwrap().unwrap();
+    }
+    assert!(!is_present(folder), "both have ended");
+    let agent = Agent::start(steering.work, "run 2");
+    assert!(is_present(folder), "an agent runs");
+    drop((agent.to, agent.from));
+    agent.thread.join().unwrap().unwrap();
+    assert!(!is_present(folder), "its controller is gone");
 }
 
 /// The controller gave the step up: its time was over, but it still runs.

@@ -44,7 +44,7 @@ use std::sync::Arc;
 
 use kubexm_plan::facts::{Inodes, Interface};
 use kubexm_plan::{Op, Plan};
-pub use rooted::{FOLDER, RootedSystem};
+pub use rooted::{FOLDER, RELABELLED, RootedSystem};
 pub use seed::seed;
 use state::State;
 
@@ -163,7 +163,11 @@ impl System for RootedSystem {
             "bash" => scripts::bash(self, &args)?,
             "getent" => Output::failed(2, ""),
             "xfs_info" => Output::text(self.read(&format!("{FOLDER}/xfs-info")).unwrap_or_default()),
-            "restorecon" => Output::default(),
+            "restorecon" => {
+                let before = self.read(&format!("{FOLDER}/{RELABELLED}")).unwrap_or_default();
+                self.put(RELABELLED, format!("{before}{}\n", args.join(" ")).as_bytes())?;
+                Output::default()
+            }
             "journalctl" => Output::text(
                 self.read(&format!("{FOLDER}/journal-{}", args.get(1).copied().unwrap_or_default()))
                     .unwrap_or_default(),

@@ -10,6 +10,9 @@ use crate::{OpError, paths};
 
 /// Folder of the fake's own state.
 pub const FOLDER: &str = "/run/kubexm-double";
+/// File of [`FOLDER`] with the paths that got SELinux's label, one in a line.
+pub const RELABELLED: &str = "relabelled";
+
 /// Programs, kernel and systemd of a machine that is only a directory.
 #[derive(Debug)]
 pub struct RootedSystem {

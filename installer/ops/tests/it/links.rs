@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::Host;
+use kubexm_ops::drift::drift;
 use kubexm_ops::{Converge, Wave, dispatch};
 use kubexm_plan::op::{Dir, Kubeconfig, MoveAside, Op, StateDir};
+use kubexm_plan::{Step, Undo};
 
 const USER: u32 = 54_321;
 const ADMIN: &str = "apiVersion: v1\nkind: Config\n";
@@ -166,6 +168,15 @@ fn a_folder_below_one_of_a_user_is_not_made_through_a_link() {
     assert_eq!(victim(&host), before);
 }
 
+/// Set when dropped: what fails ends the exchange too, which would go on without an end.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Exchanges a folder for a link to root's folder, as fast as it goes, by the user's own uid, while something is done.
 fn while_exchanged(host: &Host, folder: &Path, act: impl FnOnce()) {
     // The user must come into the folder of the test.
@@ -191,8 +202,8 @@ fn while_exchanged(host: &Host, folder: &Path, act: impl FnOnce()) {
                 let _ = fs::remove_dir_all(&aside);
             }
         });
+        let _ends = Ends(&end);
         act();
-        end.store(true, Ordering::Relaxed);
     });
 }
 
@@ -207,6 +218,20 @@ fn a_user_who_races_folder_and_link_gets_nothing_written_or_chowned() {
         }
     });
     assert_eq!(victim(&host), before);
+}
+
+/// What differs is shown to whoever asks, and goes into reports.
+#[test]
+fn a_user_who_races_folder_and_link_gets_nothing_of_roots_shown_as_a_difference() {
+    let mut host = host();
+    let file = host.file("/home/alice/state/config", "planned\n");
+    let steps = [Step::on("node1", "test.file", "Write").ensure(file).undo(Undo::RestoreBefore).build()];
+    while_exchanged(&host, &host.machine.path("/home/alice/state"), || {
+        for _ in 0..2_000 {
+            let shown = format!("{:?}", drift(&steps, &host.machine));
+            assert!(!shown.contains("of root"), "{shown}");
+        }
+    });
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod packages;
 mod programs;
 mod registry_layout;
 mod registry_prune;
+mod relabelled;
 mod release_absent;
 mod scripts;
 mod shared_cluster;

@@ -17,7 +17,8 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
             let fix = match system.selinux {
                 Selinux::Permissive => "it will be made permissive, now and at boot",
                 Selinux::Keep | Selinux::Confine => {
-                    "it is kept: set `system.selinux: permissive` if it stops containers from working"
+                    "it is kept as it is: with container-selinux on the hosts, `system.selinux: confine` gives containers \
+                     labels (in a new cluster); set `permissive` only if its policy stops containers from working"
                 }
             };
             report.warn(host.name(), "SELinux enforcing", "a policy that supports containers, or permissive", fix);

@@ -4,10 +4,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::common::{Site, text};
+use kubexm_plan::cluster_facts::{AppliedCluster, applied};
 use kubexm_plan::facts::{SelinuxState, StateFolder};
 use kubexm_plan::op::{Act, KubeadmInit, MoveAside, Op};
-use kubexm_plan::{Plan, Undo, lint};
-use kubexm_recipes::{RecipeError, sample};
+use kubexm_plan::{BundleRecord, Plan, Undo, lint};
+use kubexm_recipes::{PlanContext, RecipeError, sample};
 use kubexm_spec::cluster::{Firewall, Selinux};
 use kubexm_spec::{ArtifactKey, ClusterImage, ExitCode, Program};
 use serde_json::json;
@@ -117,6 +118,23 @@ fn firewall_and_selinux_are_changed_only_if_requested_and_active() {
     assert!(ids(&off).contains(&"node1/os.selinux"));
     assert!(off.render().contains("unit firewalld.service disabled, stopped"));
     assert!(!off.render().contains("nftables"));
+}
+
+/// For whoever looks into the cluster: nodes and the controller remember the same, and it is theirs that the next bundle is compared with.
+#[test]
+fn the_record_in_the_cluster_names_who_has_signed_its_bundle_and_when() {
+    let site = Site::new();
+    let signers = ["sha256:0123".to_owned()].into();
+    let bundle =
+        BundleRecord { manifest: site.cx().manifest_digest, signers, date: Some(1_790_000_000), sequence: Some(7) };
+    let recorded = |bundle: Option<&BundleRecord>| {
+        let plan = kubexm_recipes::create(&PlanContext { bundle_record: bundle, ..site.cx() }).unwrap();
+        let record = serde_json::from_str(text(&plan, applied::CONFIG_MAP)).unwrap();
+        AppliedCluster::of_config_map(&record).unwrap().bundle
+    };
+    assert_eq!(recorded(Some(&bundle)), bundle);
+    let unsigned = BundleRecord { signers: Default::default(), date: None, sequence: None, ..bundle };
+    assert_eq!(recorded(None), unsigned);
 }
 
 /// Parts of the node reach its files, other containers do not. What kubeadm was given shows it, so that it is not changed later on

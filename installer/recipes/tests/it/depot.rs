@@ -1,13 +1,17 @@
 //! What the depot serves of the bundle's packages, and what it tells hosts that use it by hand.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::process::Command;
+
 use crate::common::{Site, text};
 use insta::{Settings, assert_snapshot};
 use kubexm_plan::op::{Blobs, Content, Op};
 use kubexm_plan::{Plan, lint};
 use kubexm_recipes::packages::RepositoryFile;
 use kubexm_recipes::{PlanContext, sample};
-use kubexm_spec::cluster::{Listen, RegistryKind};
+use kubexm_spec::cluster::{Listen, RegistryAuth, RegistryKind, SecretSource};
 use kubexm_spec::depot::{DepotConfig, Packages};
 use kubexm_spec::{ArtifactKey, Cluster, Digest};
 
@@ -180,6 +184,54 @@ fn the_depot_is_not_root_and_gets_its_key_from_systemd() {
     }
     let low = unit(&|site| site.cluster.registry.port = 443);
     assert!(low.contains("AmbientCapabilities=CAP_NET_BIND_SERVICE\n"), "{low}");
+}
+
+/// What systemd before 247 runs before the depot: only root can give a file away, so the owner is looked at as root alone.
+#[test]
+fn the_copy_of_the_key_is_the_depots_alone_where_systemd_passes_none() {
+    const USER: u32 = 54_321;
+    for login in [false, true] {
+        let mut cluster = sample::cluster();
+        if login {
+            let password = SecretSource::Env("PASSWORD".to_owned()).into();
+            let auth = RegistryAuth { username: "puller".to_owned(), password };
+            cluster.registry.auths = [("registry.demo.kubexm.internal".to_owned(), auth)].into();
+        }
+        let mut site = Site::of(cluster);
+        site.facts().systemd = Some(239);
+        let plan = plan(&site);
+        let unit = text(&plan, "/etc/systemd/system/kubexm-depot.service");
+        let line = unit.lines().find_map(|line| line.strip_prefix("ExecStartPre=+/bin/sh -c '")).unwrap();
+        let command = line.strip_suffix('\'').unwrap();
+
+        let folder = tempfile::tempdir().unwrap();
+        let [own, run] = ["etc", "run"].map(|name| folder.path().join(name));
+        let is_root = rustix::process::geteuid().is_root();
+        for (path, mode) in [(&own, 0o755), (&run, 0o700)] {
+            fs::create_dir(path).unwrap();
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        }
+        if is_root {
+            chown(&run, Some(USER), Some(USER)).unwrap();
+        }
+        let names: Vec<&str> = ["tls.crt", "tls.key", "htpasswd"].into_iter().take(if login { 3 } else { 2 }).collect();
+        for name in &names {
+            fs::write(own.join(name), name).unwrap();
+            fs::set_permissions(own.join(name), Permissions::from_mode(0o644)).unwrap();
+        }
+        let command = command.replace("/etc/kubexm/depot", own.to_str().unwrap());
+        let command = command.replace("/run/kubexm-depot", run.to_str().unwrap());
+        assert!(Command::new("/bin/sh").args(["-c", &command]).status().unwrap().success(), "{command}");
+        let mut copied: Vec<_> = fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        copied.sort();
+        assert_eq!(copied.len(), names.len(), "{copied:?}");
+        for name in names {
+            let copy = run.join(name);
+            let found = copy.metadata().unwrap();
+            assert_eq!((found.mode() & 0o7777, fs::read_to_string(&copy).unwrap().as_str()), (0o600, name));
+            assert!(!is_root || (found.uid(), found.gid()) == (USER, USER), "{name}: {found:?}");
+        }
+    }
 }
 
 /// Its key is a file of root in a folder that others may enter, and another key is a restart: systemd passes it at the start.

@@ -256,3 +256,26 @@ impl Asked<'_> {
         self.reasons.lock().unwrap_or_else(PoisonError::into_inner).push(reason);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::unsynced::assert_names_are_synced;
+    use super::*;
+
+    /// It came in this request, and the controller believes that it stays.
+    #[test]
+    fn a_blob_is_not_reported_as_fetched_before_its_name_is_on_disk() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let none = Depots { urls: Vec::new(), ca: String::new(), login: None };
+        let wanted = BTreeMap::from([(Digest::of("blob"), 4)]);
+        assert_names_are_synced(b"blob", |at| {
+            let store = Store::open(at).unwrap();
+            let mut partial = store.try_partial(&Digest::of("blob").hex()).unwrap().unwrap();
+            partial.write(b"blob", None).unwrap();
+            partial.commit().unwrap();
+            let fetched = fetch(Limits::of(4, &none), at, &wanted, &none, || false)?;
+            assert_eq!(fetched.missing, []);
+            Ok(fetched)
+        });
+    }
+}

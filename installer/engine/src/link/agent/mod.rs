@@ -13,6 +13,8 @@ pub(crate) mod lock;
 mod mesh;
 mod share;
 mod store;
+#[cfg(test)]
+mod unsynced;
 mod work;
 
 use std::collections::BTreeSet;

@@ -183,42 +183,16 @@ pub(super) fn missing(work: &impl Work, blobs: &BTreeMap<Digest, u64>) -> Result
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::{PermissionsExt, chown};
-
+    use super::super::unsynced::assert_names_are_synced;
     use super::*;
 
     #[test]
     fn a_blob_is_reported_as_stored_only_after_its_name_is_on_disk() {
-        const USER: u32 = 54_321;
-        let folder = tempfile::tempdir().unwrap();
-        let (root, is_root) = (folder.path(), rustix::process::geteuid().is_root());
-        if is_root {
-            chown(root, Some(USER), Some(USER)).unwrap();
-        }
-        let put = || {
-            let store = Store::open(root.join("store")).unwrap();
+        assert_names_are_synced(b"blob", |at| {
+            let store = Store::open(at).unwrap();
             let mut partial = store.try_partial(&Digest::of("blob").hex()).unwrap().unwrap();
             partial.write(b"blob", None).unwrap();
-            stored(&root.join("store"), partial)
-        };
-        let blobs = root.join("store/blobs/sha256");
-        std::thread::scope(|scope| {
-            let tested = scope.spawn(|| {
-                if is_root {
-                    // root can read every folder. Applies to this thread only.
-                    let user = rustix::process::Uid::from_raw(USER);
-                    rustix::thread::set_thread_res_uid(user, user, user).unwrap();
-                }
-                assert!(put().is_ok());
-                fs::remove_file(blobs.join(Digest::of("blob").hex())).unwrap();
-                // Entries can be created, but the folder cannot be opened for syncing.
-                fs::set_permissions(&blobs, Permissions::from_mode(0o300)).unwrap();
-                let failed = put().err().unwrap_or_default();
-                fs::set_permissions(&blobs, Permissions::from_mode(0o700)).unwrap();
-                assert!(failed.contains("sync the folder"), "{failed:?}");
-            });
-            tested.join().unwrap();
+            stored(at, partial)
         });
     }
 }

@@ -328,28 +328,38 @@ mod tests {
     #[test]
     fn after_a_refusal_the_agent_is_removed_unless_a_controller_or_a_cluster_uses_it() {
         let folder = tempfile::tempdir().unwrap();
-        let [program, stamp, lock, present] =
-            ["agent's", "stamp.json", "lock", "agents.lock"].map(|name| folder.path().join(name));
+        let [new, replaced, before, stamp, lock, present] =
+            ["agent's", "other's", "other's.before", "stamp.json", "lock", "agents.lock"]
+                .map(|name| folder.path().join(name));
         let text = |path: &std::path::Path| path.display().to_string();
-        let stays_after_removal = || {
-            std::fs::write(&program, "program").unwrap();
-            let remove = format!("rm -f {}", quote(&text(&program)));
-            let script = removal(&remove, &text(&stamp), [&text(&present), &text(&lock)]);
-            assert!(std::process::Command::new("sh").args(["-c", &script]).status().unwrap().success());
-            program.exists()
+        // Whether a program that was new stays, and one that has replaced an earlier one: at once, since both wait for the locks.
+        let stay = || {
+            for (path, content) in [(&new, "program"), (&replaced, "program"), (&before, "earlier")] {
+                std::fs::write(path, content).unwrap();
+            }
+            let locks = [text(&present), text(&lock)];
+            let locks = locks.each_ref().map(String::as_str);
+            let remove = format!("rm -f {}", quote(&text(&new)));
+            let scripts = [removal(&remove, &text(&stamp), locks), restore_previous(&quote(&text(&replaced)), locks)];
+            for mut running in
+                scripts.map(|script| std::process::Command::new("sh").args(["-c", &script]).spawn().unwrap())
+            {
+                assert!(running.wait().unwrap().success());
+            }
+            [new.exists(), std::fs::read_to_string(&replaced).unwrap() == "program"]
         };
-        assert!(!stays_after_removal(), "nobody has ever worked here");
+        assert_eq!(stay(), [false; 2], "nobody has ever worked here");
         let held = std::fs::File::create(&lock).unwrap();
-        assert!(!stays_after_removal(), "nobody works here now, as after a rollback");
+        assert_eq!(stay(), [false; 2], "nobody works here now, as after a rollback");
         held.lock().unwrap();
-        assert!(stays_after_removal(), "an agent works with it");
+        assert_eq!(stay(), [true; 2], "an agent works with it");
         held.unlock().unwrap();
         let other = crate::link::agent::lock::Presence::take(&present).unwrap();
-        assert!(stays_after_removal(), "another operator is being asked, and has said nothing yet");
+        assert_eq!(stay(), [true; 2], "another operator is being asked, and has said nothing yet");
         drop(other);
-        assert!(!stays_after_removal(), "the other operator said no, too");
+        assert_eq!(stay(), [false; 2], "the other operator said no, too");
         std::fs::write(&stamp, "{}").unwrap();
-        assert!(stays_after_removal(), "the node of a cluster lost its agent");
+        assert!(stay()[0], "the node of a cluster lost its agent");
     }
 
     #[test]

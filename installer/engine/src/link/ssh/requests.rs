@@ -140,7 +140,7 @@ impl Link for SshLink {
 
     async fn ledger(&self) -> Result<Vec<ledger::Record>, LinkError> {
         match self.ask(&Request::Ledger, LOOK).await? {
-            Response::Ledger { records } => Ok(records),
+            Response::Ledger { records } => answers::ledger(&self.session.target.name, records),
             _ => Err(self.misfit()),
         }
     }

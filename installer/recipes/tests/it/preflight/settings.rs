@@ -27,6 +27,11 @@ fn a_useless_resolv_conf_is_a_warning_unless_cluster_yaml_names_servers() {
 #[test]
 fn selinux_firewall_and_swap_are_warnings() {
     warns(|f| f.selinux = SelinuxState::Enforcing, "settings", "SELinux");
+    let kept = format!("{:?}", findings(|site| site.facts().selinux = SelinuxState::Enforcing));
+    let [as_it_is, confine, permissive] = ["kept as it is", "`system.selinux: confine`", "`permissive` only if"];
+    let at = |text: &str| kept.find(text).unwrap_or_else(|| panic!("{text}: {kept}"));
+    assert!(at(as_it_is) < at(confine) && at(confine) < at(permissive), "the weakest is named last: {kept}");
+    assert!(kept.contains("container-selinux"), "{kept}");
     passes(|f| f.selinux = SelinuxState::Permissive);
     warns(|f| f.fapolicyd = true, "settings", "fapolicyd");
     warns(|f| f.fips = true, "settings", "FIPS");
