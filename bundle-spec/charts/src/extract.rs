@@ -431,6 +431,21 @@ mod tests {
     }
 
     #[test]
+    fn a_place_is_no_longer_than_is_shown_whatever_the_names_on_the_way_are() {
+        // Of two bytes each: a cut may be in the middle of one.
+        let long = "ä".repeat(1 << 20);
+        let values =
+            |key: &str| serde_json::json!({"kind": "Thing", "metadata": {"name": "x"}, key: {"image": "a.b/c:1"}});
+        let many = (0..1_000).fold(serde_json::json!("a.b/c:1"), |inner, _| serde_json::json!({"part": inner}));
+        let odd = format!("x{long}");
+        for object in [values(&long), values(&odd), serde_json::json!({"kind": long, "x": many})] {
+            let place = &images(&[object]).suspects["a.b/c:1"];
+            assert!(place.len() <= PLACE_LENGTH + '…'.len_utf8() && place.ends_with('…'), "{} bytes", place.len());
+        }
+        assert_eq!(images(&[values("spec")]).suspects["a.b/c:1"], "Thing x: spec.image");
+    }
+
+    #[test]
     fn a_place_writes_nothing_to_a_terminal_but_text() {
         let found = found("kind: \"Pod\\e[2J\"\nmetadata: {name: \"a\\nb\"}\nspec: {\"x\\u202e\": 'a.b/c:1'}\n");
         assert_eq!(found.suspects["a.b/c:1"], "Pod [2J a b: spec.x ");

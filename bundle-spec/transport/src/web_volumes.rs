@@ -82,18 +82,24 @@ struct WebVolumes {
 impl WebVolumes {
     /// Of volumes in their order.
     fn new(files: Vec<Arc<HttpFile>>) -> Self {
-        let (mut parts, mut len) = (Vec::with_capacity(files.len()), 0);
-        for file in files {
-            let start = len;
-            len = u64::saturating_add(len, file.len());
-            parts.push((start, file));
-        }
-        Self { parts, len }
+        let (starts, len) = starts(files.iter().map(|file| file.len()));
+        Self { parts: starts.into_iter().zip(files).collect(), len }
     }
 
     fn part(&self, offset: u64) -> Option<&(u64, Arc<HttpFile>)> {
         self.parts.get(self.parts.partition_point(|(start, _)| *start <= offset).checked_sub(1)?)
     }
+}
+
+/// The offsets at which volumes of these sizes begin, and where the last one ends. A server may say any size.
+fn starts(sizes: impl IntoIterator<Item = u64>) -> (Vec<u64>, u64) {
+    let mut end = 0_u64;
+    let starts = sizes.into_iter().map(|size| {
+        let start = end;
+        end = end.saturating_add(size);
+        start
+    });
+    (starts.collect(), end)
 }
 
 impl ReadAt for WebVolumes {
@@ -122,6 +128,13 @@ impl ReadAt for WebVolumes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_that_a_server_says_are_summed_without_an_overflow() {
+        assert_eq!(starts([3, 0, 4]), (vec![0, 3, 3], 7));
+        assert_eq!(starts([3, u64::MAX, 4]), (vec![0, 3, u64::MAX], u64::MAX));
+        assert_eq!(starts([]), (vec![], 0));
+    }
 
     #[test]
     fn the_number_of_a_volume_goes_before_a_query_and_comes_off_again() {

@@ -252,3 +252,22 @@ fn objects(
     }
     addon
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_compared_after_the_time_of_one_answer_is_not_compared_and_says_so() {
+        let left = |until| Left { until, objects: 0 };
+        let called = std::cell::Cell::new(false);
+        let compare = || {
+            called.set(true);
+            Ok(vec!["b".to_owned(), "a".to_owned()])
+        };
+        assert_eq!(left(Instant::now()).compared(compare), (None, Some(took_too_long())));
+        assert!(!called.get());
+        let found = left(Instant::now() + COMPARING).compared(compare);
+        assert_eq!(found, (Some(vec!["a".to_owned(), "b".to_owned()]), None));
+    }
+}

@@ -51,6 +51,15 @@ fn features_have_as_many_images_as_anybody_runs() {
     assert!(error.contains("images, and 10000 are read at most"), "{error}");
 }
 
+/// They would take some 700 MiB as values.
+#[test]
+fn a_document_of_more_values_than_any_catalogue_is_refused_before_they_are_in_memory() {
+    let error = Catalogue::from_json(format!("[{}{{}}]", "{},".repeat(1_000_000)).as_bytes()).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::BundleDamaged);
+    let CatalogueError::Json { source } = error else { panic!("{error}") };
+    assert!(source.to_string().contains("more values than any catalogue"), "{source}");
+}
+
 #[test]
 fn an_overlay_that_no_bundle_could_carry_is_refused_where_it_is_read() {
     let overlay = |url: &str| {

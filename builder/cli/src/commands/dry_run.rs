@@ -23,6 +23,7 @@ pub fn lines(list: &DryRun<'_>, asked: bool) -> Vec<String> {
         let names = need.names().join(" ");
         lines.push(format!("packages of {} {}, and all that these need: {names}", need.os, need.platform));
     }
+    lines.extend(list.image_signatures.iter().map(ToString::to_string));
     lines.push(format!("in all: {}", text(&list.total)));
     if list.total.unknown > 0 && !asked {
         lines.push("--sizes asks the origins for the sizes that are not known here".to_owned());

@@ -118,10 +118,9 @@ fn lines(inspected: &Inspected<'_>) -> Vec<String> {
         format!("trusted   {repository} of {os} {platform}: its metadata came over plain http, and nobody signed it")
     }));
     lines.extend(inspected.artifacts.iter().filter_map(|traced| {
-        let (name, check) = (&traced.artifact.name, traced.signed.as_ref()?);
+        let (name, claim) = (&traced.artifact.name, traced.claim()?);
         let platform = traced.artifact.platform.map(|platform| format!(" {platform}")).unwrap_or_default();
-        let subject = check.signature.as_ref().map(|signature| format!(", over {}", signature.subject.short()));
-        Some(format!("image     {name}{platform}: the lock claims: {check}{}", subject.unwrap_or_default()))
+        Some(format!("image     {name}{platform}: the lock claims: {claim}"))
     }));
     if inspected.artifacts.iter().any(|traced| traced.signed.is_some()) {
         lines.push("          `kubexm-bundle verify` checks what the lock claims of images".to_owned());

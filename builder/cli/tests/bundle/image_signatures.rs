@@ -15,23 +15,23 @@ use crate::registry::{Registry, Setup, distribution_3};
 use crate::site::{Ended, Site, assert_contains};
 
 /// A registry with an image of two platforms, which a zone calls registry.test/team/app:v1; keys a and b.
-struct Signed {
-    site: Site,
+pub(crate) struct Signed {
+    pub site: Site,
     registry: Registry,
-    index: Descriptor,
+    pub index: Descriptor,
     manifests: [Descriptor; 2],
 }
 
 /// The form that cosign signs in, by its options.
 #[derive(Clone, Copy, Debug)]
-enum Form {
+pub(crate) enum Form {
     Tag,
     Referrer,
     Bundle,
 }
 
 impl Signed {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let (site, registry) = (Site::new(), Registry::start_program(&distribution_3(), Setup::default()));
         let (maker, index, manifests) = two_platforms(site.path("made"), "v1");
         registry.push(maker.path(), "mirror/team/app", "v1");
@@ -58,7 +58,7 @@ impl Signed {
 
     /// Signs a manifest or index as upstream would.
     #[track_caller]
-    fn sign(&self, key: &str, form: Form, digest: &Digest) {
+    pub fn sign(&self, key: &str, form: Form, digest: &Digest) {
         self.sign_as(key, form, digest, "registry.test/team/app");
     }
 
@@ -75,13 +75,13 @@ impl Signed {
     }
 
     /// A cluster.yaml with these rules.
-    fn demand(&self, rules: &str) {
+    pub fn demand(&self, rules: &str) {
         self.site.extras(&format!(
             "platforms: [linux/amd64]\nzone: zone.yaml\nextraImages: [{{name: \"registry.test/team/app:v1\"}}]\nimageSignatures:\n{rules}"
         ));
     }
 
-    fn lock(&self) -> Ended {
+    pub fn lock(&self) -> Ended {
         self.site.run(&["lock", "-f", "cluster.yaml", "-o", "cluster.lock.json", "--force"])
     }
 

@@ -31,6 +31,7 @@ mod handover;
 mod http;
 mod image_identities;
 mod image_signatures;
+mod image_signatures_shown;
 mod images;
 mod import;
 mod in_place;

@@ -313,6 +313,28 @@ mod tests {
     }
 
     #[test]
+    fn a_chart_yaml_has_no_more_than_a_megabyte() {
+        let read = |text: &str| read_chart_yaml(text.as_bytes()).map(|chart| chart.name);
+        let of = |length: usize| format!("{CHART}# {}\n", "x".repeat(length - CHART.len() - 3));
+        let most = usize::try_from(CHART_YAML_LIMIT).unwrap();
+        assert_eq!(read(&of(most)), Ok("web".to_owned()));
+        let error = read(&of(most + 1)).unwrap_err();
+        assert!(error.contains("more than 1048576 bytes"), "{error}");
+    }
+
+    #[test]
+    fn aliases_of_a_chart_yaml_stand_for_few_values() {
+        let read = |text: &str| read_chart_yaml(text.as_bytes()).map(|chart| chart.name);
+        // With its begin and end, each alias is 200 events.
+        let repeated = |aliases: usize| {
+            format!("{CHART}sources: &l [{}]\nkeywords: [{}]\n", "'', ".repeat(198), "*l, ".repeat(aliases))
+        };
+        assert_eq!(read(&repeated(REPLAYED / 200)), Ok("web".to_owned()));
+        let error = read(&repeated(REPLAYED / 200 + 1)).unwrap_err();
+        assert!(error.contains("replay"), "{error}");
+    }
+
+    #[test]
     fn a_large_file_counts_as_no_header() {
         let (file, large) = (tar::EntryType::Regular, vec![0_u8; 3 << 20]);
         let global = tar::EntryType::XGlobalHeader;

@@ -251,4 +251,11 @@ mod tests {
         }
         assert!(file_name(".env").is_err() && one_part(".env").is_ok());
     }
+
+    #[test]
+    fn a_document_of_a_bundle_whose_values_would_fill_the_memory_is_not_parsed() {
+        assert_eq!(value(b"[{}]"), Ok(json!([{}])));
+        let error = value(format!("[{}{{}}]", "{},".repeat(1_000_000)).as_bytes()).unwrap_err();
+        assert_eq!(error, "its values take more than 512 MiB of memory");
+    }
 }

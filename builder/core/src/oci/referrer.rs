@@ -156,6 +156,23 @@ pub fn with(index: Option<&[u8]>, added: &[(&Referrer, Subject)]) -> Result<Opti
 mod tests {
     use super::*;
 
+    /// Of a registry's tag, to which everybody who may push can write.
+    #[test]
+    fn a_list_to_add_to_has_an_end_in_bytes_and_in_memory() {
+        let (referrer, subject) = (Referrer::sbom(Vec::new()), Subject { digest: Digest::of("x"), size: 1 });
+        let add = |list: &str| with(Some(list.as_bytes()), &[(&referrer, subject)]);
+        let list = |entries: usize| format!("{{\"manifests\":[{}{{}}]}}", "{},".repeat(entries));
+        assert!(add(&list(1_000)).unwrap().is_some());
+        let many = list(100_000);
+        assert!(many.len() < MANIFEST_LIMIT && json_text::memory_of(many.as_bytes()) > LIST_MEMORY);
+        let long = format!("{{\"manifests\":[],\"x\":\"{}\"}}", "x".repeat(MANIFEST_LIMIT));
+        assert!(json_text::memory_of(long.as_bytes()) < LIST_MEMORY);
+        for text in [many, long] {
+            let error = add(&text).unwrap_err().to_string();
+            assert!(error.contains("its list of referrers is too long"), "{error}");
+        }
+    }
+
     #[test]
     fn the_newest_signatures_are_chosen_whatever_the_order_of_the_list() {
         let all: Vec<Digest> = (0..40).map(|n: u32| Digest::of(n.to_string())).collect();

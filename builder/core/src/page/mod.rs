@@ -7,7 +7,7 @@ mod treemap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kubexm_spec::{Digest, printable};
+use kubexm_spec::{Digest, Platform, printable};
 use minijinja::value::Serde;
 use minijinja::{Environment, Value, context, escape_formatter};
 use serde::Serialize;
@@ -28,6 +28,8 @@ pub(crate) struct Page<'a> {
     pub difference: Option<Difference>,
     /// What of the bundle was not compared with upstream; the reason where that cannot be known.
     pub unverified: Result<Vec<Unverified>, String>,
+    /// Images whose signatures cluster.yaml has rules for.
+    pub signed: Vec<SignedImage<'a>>,
     /// `kubexm-bundle 0.1.0`.
     pub tool: String,
 }
@@ -39,6 +41,14 @@ pub(crate) struct Delta {
     pub base: Option<Digest>,
     pub blobs: usize,
     pub bytes: u64,
+}
+
+/// An image, and what the lock claims of its signature.
+#[derive(Serialize)]
+pub(crate) struct SignedImage<'a> {
+    pub name: &'a str,
+    pub platform: Option<Platform>,
+    pub claim: String,
 }
 
 /// Something that was not compared with upstream.

@@ -6,6 +6,7 @@ use std::path::Path;
 use kubexm_manifests::requirements::{PackageNeed, Source};
 use kubexm_manifests::{Checked, Doubt};
 use kubexm_manifests::{Notice, Requirement};
+use kubexm_spec::cluster::{Acceptance, EVERY_OTHER, ImageSignatureRule};
 use kubexm_spec::{ArtifactKey, Lock, Platform};
 use serde::Serialize;
 use tokio::runtime::Handle;
@@ -49,6 +50,8 @@ pub struct DryRun<'n> {
     pub charts: Vec<ChartImages>,
     /// What is asked for; what these need is not known before the repositories are read.
     pub packages: &'n [PackageNeed],
+    /// Rules of cluster.yaml; a build is refused if an image is not signed as they demand, or if there are some and none names it.
+    pub image_signatures: Vec<MustBeSigned<'n>>,
     pub warnings: &'n [String],
     pub notes: &'n [String],
     pub unverified: &'n [Doubt],
@@ -59,6 +62,15 @@ pub struct DryRun<'n> {
     /// Whether a lock says which packages there are.
     #[serde(skip)]
     pub is_locked: bool,
+}
+
+/// Who must have signed the images of some repositories.
+#[derive(Debug, Serialize)]
+pub struct MustBeSigned<'n> {
+    /// As cluster.yaml names them; `*` is every other one.
+    pub repositories: &'n [String],
+    /// Keys and identities, of which one is enough; none where any image is carried without a check.
+    pub by: Vec<String>,
 }
 
 /// One artifact for one platform.
@@ -139,6 +151,7 @@ pub fn dry_run<'n>(
         zone: resolution.zone,
         charts: charts.into_iter().map(|(key, images)| ChartImages { key, images }).collect(),
         packages: &needed.requirements.packages,
+        image_signatures: needed.cluster.bundle.image_signatures.iter().map(MustBeSigned::of).collect(),
         warnings: &needed.warnings,
         notes: &needed.notes,
         unverified: &needed.doubts,
@@ -147,6 +160,31 @@ pub fn dry_run<'n>(
         missing,
         is_locked: request.locked.is_some(),
     })
+}
+
+impl<'n> MustBeSigned<'n> {
+    fn of(rule: &'n ImageSignatureRule) -> Self {
+        let keys = rule.keys.iter().map(|key| format!("key {}", key.name));
+        let identities = rule.identities.iter().map(|one| format!("{} ({})", one.subject, one.issuer));
+        let by = match rule.accept {
+            Acceptance::Signed => keys.chain(identities).collect(),
+            Acceptance::Any => Vec::new(),
+        };
+        Self { repositories: &rule.repositories, by }
+    }
+}
+
+/// For people.
+impl std::fmt::Display for MustBeSigned<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = |name: &String| if name == EVERY_OTHER { "every other repository".to_owned() } else { name.clone() };
+        let repositories = self.repositories.iter().map(name).collect::<Vec<_>>().join(", ");
+        match self.by.as_slice() {
+            [] => write!(f, "images of {repositories} are carried whether they are signed or not"),
+            [one] => write!(f, "images of {repositories} must be signed by {one}"),
+            several => write!(f, "images of {repositories} must be signed by one of: {}", several.join(", ")),
+        }
+    }
 }
 
 /// Those that are found, and why others are not: a build would be refused without them.
@@ -202,5 +240,37 @@ fn item(resolved: &Resolved, parts: Option<&Parts>, lock: Option<&Lock>) -> Item
         optional: *optional,
         size: parts.map(sizes::bytes),
         sources: resolved.candidates.shown(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubexm_spec::cluster::{SignedAs, SignerIdentity};
+
+    use super::*;
+
+    #[test]
+    fn a_rule_names_repositories_and_everybody_whose_signature_is_enough() {
+        let identity =
+            |subject: &str| SignerIdentity { issuer: "https://accounts.test".to_owned(), subject: subject.to_owned() };
+        let rule = |identities: Vec<SignerIdentity>, accept| ImageSignatureRule {
+            repositories: vec!["registry.test/a".to_owned(), EVERY_OTHER.to_owned()],
+            keys: Vec::new(),
+            identities,
+            trusted_root: None,
+            accept,
+            signed_as: SignedAs::Same,
+        };
+        let text = |rule: &ImageSignatureRule| MustBeSigned::of(rule).to_string();
+        let of = "images of registry.test/a, every other repository";
+        let one = rule(vec![identity("a@b.test")], Acceptance::Signed);
+        assert_eq!(text(&one), format!("{of} must be signed by a@b.test (https://accounts.test)"));
+        let two = rule(vec![identity("a@b.test"), identity("*@c.test")], Acceptance::Signed);
+        let by = "a@b.test (https://accounts.test), *@c.test (https://accounts.test)";
+        assert_eq!(text(&two), format!("{of} must be signed by one of: {by}"));
+        assert_eq!(
+            text(&rule(Vec::new(), Acceptance::Any)),
+            format!("{of} are carried whether they are signed or not")
+        );
     }
 }

@@ -80,6 +80,15 @@ pub struct Places {
     pub from: Vec<String>,
 }
 
+impl Traced<'_> {
+    /// What the lock claims of the signature of an image, for people.
+    pub fn claim(&self) -> Option<String> {
+        let check = self.signed.as_ref()?;
+        let subject = check.signature.as_ref().map(|signature| format!(", over {}", signature.subject.short()));
+        Some(format!("{check}{}", subject.unwrap_or_default()))
+    }
+}
+
 impl<'b> Inspected<'b> {
     /// Reads no content but the places and, of a bundle with images or packages, the lock.
     pub fn of(file: &Path, bundle: &'b Bundle) -> Result<Self, SessionError> {

@@ -10,8 +10,8 @@ use kubexm_spec::{Digest, ExitCode, error_chain};
 
 use super::diff::Difference;
 use super::documents::{Known, Tool, subject};
-use super::inspect::Inspected;
-use crate::page::{Contents, Delta, Page, Stated, Unverified};
+use super::inspect::{Inspected, Traced};
+use crate::page::{Contents, Delta, Page, SignedImage, Stated, Unverified};
 use crate::session::{Session, SessionError};
 use crate::{BuildError, complete, sbom, sources};
 
@@ -29,8 +29,9 @@ pub fn page(
     let components = sbom::components(&subject(bundle, &catalogue, sources.as_ref(), &known, tool));
     let left_out = left_out(bundle);
     let stated = if sources.is_some() { Stated::Sources } else { Stated::Nothing };
+    let about = Inspected::of(file, bundle)?;
     let page = Page {
-        about: &Inspected::of(file, bundle)?,
+        about: &about,
         contents: Contents::of(&components, stated, &|digest| left_out.contains_key(digest)),
         delta: bundle.layout().is_delta().then(|| Delta {
             base: bundle.layout().base,
@@ -38,10 +39,16 @@ pub fn page(
             bytes: left_out.values().fold(0, |sum: u64, size| sum.saturating_add(*size)),
         }),
         difference,
+        signed: about.artifacts.iter().filter_map(signed).collect(),
         unverified: unverified(bundle).map_err(|error| error_chain(&error)),
         tool: format!("{} {}", tool.name, tool.version),
     };
     page.html().map_err(|e| SessionError::refused(ExitCode::Internal, format!("cannot write the page: {e:#}")))
+}
+
+fn signed<'a>(traced: &'a Traced<'_>) -> Option<SignedImage<'a>> {
+    let (artifact, claim) = (traced.artifact, traced.claim()?);
+    Some(SignedImage { name: &artifact.name, platform: artifact.platform, claim })
 }
 
 /// Blobs that a delta does not carry, with their sizes.

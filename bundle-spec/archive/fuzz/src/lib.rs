@@ -96,6 +96,14 @@ pub fn run(name: &str, bytes: &[u8]) {
     (TARGETS.iter().find(|target| target.name == name).unwrap().run)(bytes);
 }
 
+/// Inputs of megabytes that are refused, or take little memory: fed once, since mutations of them would take all the time.
+pub fn large(name: &str) -> Vec<Vec<u8>> {
+    match name {
+        "openpgp_signed" => vec![openpgp::empty_lines()],
+        _ => Vec::new(),
+    }
+}
+
 /// Honest inputs for the targets whose inputs are whole files; the others begin with what is in `corpus/`.
 pub fn seeds(name: &str) -> Vec<Vec<u8>> {
     let samples: &[&str] = match name {

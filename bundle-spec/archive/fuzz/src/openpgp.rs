@@ -34,6 +34,13 @@ pub(crate) fn signed(bytes: &[u8]) {
     }
 }
 
+/// A document of lines in which there is nothing: each takes a byte, and a list of them sixteen.
+pub(crate) fn empty_lines() -> Vec<u8> {
+    let signature = "-----BEGIN PGP SIGNATURE-----\n\nAAEC\n-----END PGP SIGNATURE-----\n";
+    let lines = "\n".repeat(2 << 20);
+    format!("-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n{lines}{signature}").into_bytes()
+}
+
 /// A detached signature, armored or not: of another text there is none.
 pub(crate) fn signature(bytes: &[u8]) {
     let _ = detached(TEXT.as_bytes(), bytes, &KEYS, &POLICY);

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use kubexm_fuzz::{TARGETS, Target, seeds};
+use kubexm_fuzz::{TARGETS, Target, large, seeds};
 
 /// For each target, after its corpus.
 const SLICE: Duration = Duration::from_millis(1100);
@@ -198,7 +198,7 @@ fn no_input_makes_a_parser_panic_hang_or_hold_what_it_was_not_given() {
     });
     for target in TARGETS.iter().filter(|target| only.is_empty() || only.contains(&target.name)) {
         let corpus = corpus(target);
-        for bytes in &corpus {
+        for bytes in corpus.iter().chain(&large(target.name)) {
             feed(target, bytes);
         }
         let (mut random, mut runs, start) = (Random(seed | 1), 0, Instant::now());

@@ -186,6 +186,11 @@ impl Rpm {
 
     /// Its files, in their order.
     pub(super) fn files(&self) -> Result<Vec<File>, HeaderError> {
+        self.files_within(PATHS)
+    }
+
+    /// `left`: what all paths together may have, in bytes.
+    fn files_within(&self, mut left: usize) -> Result<Vec<File>, HeaderError> {
         let (modes, flags) = (self.main.numbers(tag::FILEMODES), self.main.numbers(tag::FILEFLAGS));
         let kind = |place: usize| {
             let is_folder = modes.get(place).is_some_and(|mode| mode & 0o170_000 == 0o040_000);
@@ -209,7 +214,7 @@ impl Rpm {
         }
         let (folders, places) = (self.main.texts(tag::DIRNAMES), self.main.numbers(tag::DIRINDEXES));
         // One text of a header may stand for the folder of each of a million files.
-        let (mut files, mut left) = (Vec::new(), PATHS);
+        let mut files = Vec::new();
         for (place, name) in names.iter().enumerate() {
             let folder = places.get(place).and_then(|folder| folders.get(usize::try_from(*folder).ok()?));
             let folder = folder.ok_or_else(|| malformed(format!("file {:?} is in no folder", begin(name))))?;
@@ -299,12 +304,13 @@ mod tests {
         assert!(rpm.signatures.is_empty());
     }
 
-    /// A header of these texts.
+    /// A header of these texts; the index of a folder is a number.
     fn package_of(texts: &[(u32, &str)]) -> Rpm {
         let words = |words: [u32; 4]| words.into_iter().flat_map(u32::to_be_bytes);
         let (mut index, mut data) = (Vec::new(), Vec::new());
         for (tag, text) in texts {
-            index.extend(words([*tag, 8, u32::try_from(data.len()).unwrap(), 1]));
+            let kind = if *tag == tag::DIRINDEXES { 4 } else { 8 };
+            index.extend(words([*tag, kind, u32::try_from(data.len()).unwrap(), 1]));
             data.extend(text.bytes().chain([0]));
         }
         let (entries, at) = (u32::try_from(texts.len()).unwrap() + 1, u32::try_from(data.len()).unwrap());
@@ -328,6 +334,33 @@ mod tests {
             let error = package_of(texts).package(RepoId(0), "a.rpm", 1, Digest::of("a")).unwrap_err().to_string();
             assert!(error.contains(said) && error.len() < 500, "{} bytes: {}", error.len(), begin(&error));
         }
+    }
+
+    #[test]
+    fn paths_of_more_bytes_than_any_package_has_are_refused_before_they_are_made() {
+        let rpm = alpha();
+        let length: usize = rpm.files().unwrap().iter().map(|file| file.path.len()).sum();
+        assert_eq!(rpm.files_within(length).map(|files| files.len()).unwrap(), 3);
+        for few in [length - 1, 5] {
+            let error = rpm.files_within(few).err().unwrap().to_string();
+            assert!(error.contains("or 256 MiB together"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_no_kernel_takes_is_refused_in_either_form_of_a_header() {
+        let path = |length: usize| format!("/{}", "x".repeat(length - 1));
+        let (longest, longer) = (path(LONGEST_PATH), path(LONGEST_PATH + 1));
+        let whole = |path: &str| package_of(&[(tag::OLDFILENAMES, path)]).files();
+        assert_eq!(whole(&longest).unwrap()[0].path, longest);
+        let error = whole(&longer).err().unwrap().to_string();
+        assert!(error.contains("a path has more than 4096 bytes"), "{error}");
+        let split = |path: &str| {
+            package_of(&[(tag::DIRNAMES, "/"), (tag::BASENAMES, &path[1..]), (tag::DIRINDEXES, "\0\0\0\0")]).files()
+        };
+        assert_eq!(split(&longest).unwrap()[0].path, longest);
+        let error = split(&longer).err().unwrap().to_string();
+        assert!(error.contains("its paths have more than 4096 bytes"), "{error}");
     }
 
     #[test]

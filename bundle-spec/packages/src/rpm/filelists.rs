@@ -85,8 +85,16 @@ pub fn read(
     reader: impl BufRead,
     wanted: &BTreeSet<Box<str>>,
 ) -> Result<BTreeMap<Digest, BTreeSet<Box<str>>>, DocumentError> {
+    read_within(reader, wanted, Room::new())
+}
+
+fn read_within(
+    reader: impl BufRead,
+    wanted: &BTreeSet<Box<str>>,
+    mut room: Room,
+) -> Result<BTreeMap<Digest, BTreeSet<Box<str>>>, DocumentError> {
     let mut document = Document::new(NAME, "filelists", reader);
-    let (mut found, mut room) = (BTreeMap::<Digest, BTreeSet<Box<str>>>::new(), Room::new());
+    let mut found = BTreeMap::<Digest, BTreeSet<Box<str>>>::new();
     let (mut package, mut in_file, mut text) = (None, false, String::new());
     loop {
         match document.next()? {
@@ -151,6 +159,23 @@ mod tests {
         let wanted = BTreeSet::from(["/usr/share/a&b".into(), "/usr/share".into()]);
         let found = read(text.as_bytes(), &wanted).unwrap();
         assert_eq!(found.into_values().collect::<Vec<_>>(), [wanted]);
+    }
+
+    #[test]
+    fn more_paths_than_packages_can_need_are_refused_while_they_are_read() {
+        let package = |id: u32| {
+            // A path that is listed twice is kept, and counted, once.
+            let files = "<file>/x/1</file><file>/x/2</file><file>/x/2</file><file>/other</file>";
+            format!("<package pkgid=\"{id:064}\" name=\"a\"><version ver=\"1\"/>{files}</package>")
+        };
+        let text = format!("<filelists>{}</filelists>", (0..50).map(package).collect::<String>());
+        let wanted = BTreeSet::from(["/x/1".into(), "/x/2".into()]);
+        let read = |files, bytes| read_within(text.as_bytes(), &wanted, Room { files, bytes });
+        assert_eq!(read(100, 400).unwrap().len(), 50);
+        for (files, bytes) in [(99, 400), (100, 399)] {
+            let error = read(files, bytes).unwrap_err();
+            assert!(error.to_string().contains("more than 1000000 files that packages need"), "{error}");
+        }
     }
 
     #[test]

@@ -276,6 +276,42 @@ mod tests {
     }
 
     #[test]
+    fn names_that_are_compared_with_each_other_are_short() {
+        let of = |name: &str, stream: &str, context: &str| {
+            let data = format!("{{name: {name}, stream: {stream}, context: {context}}}");
+            Modules::read(&format!("document: modulemd\nversion: 2\ndata: {data}\n"))
+        };
+        let (longest, longer) = (&*"x".repeat(1024), &*"x".repeat(1025));
+        assert_eq!(of(longest, longest, longest).unwrap().builds.len(), 1);
+        for error in [of(longer, "s", "c"), of("n", longer, "c"), of("n", "s", longer)] {
+            let error = error.unwrap_err();
+            assert!(error.why.contains("longer than 1024 bytes"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_stream_of_more_documents_than_modules_exist_is_refused() {
+        // What is before the first `---` counts, too.
+        let of = |count: usize| Modules::read(&"---\ndocument: x\n".repeat(count - 1));
+        assert_eq!(of(DOCUMENTS), Ok(Modules::default()));
+        let error = of(DOCUMENTS + 1).unwrap_err();
+        assert!(error.why.contains("more than 50000 modules"), "{error}");
+    }
+
+    #[test]
+    fn aliases_of_a_document_stand_for_few_values() {
+        let texts = "'', ".repeat(198);
+        // With its begin and end, each alias is 200 events.
+        let of = |count| {
+            let many = "*l, ".repeat(count);
+            Modules::read(&format!("document: modulemd-translations\nversion: 1\nk: &l [{texts}]\nmany: [{many}]\n"))
+        };
+        assert_eq!(of(REPLAYED / 200), Ok(Modules::default()));
+        let error = of(REPLAYED / 200 + 1).unwrap_err();
+        assert!(error.why.contains("replay"), "{error}");
+    }
+
+    #[test]
     fn what_cannot_be_read_is_reported_and_not_left_out() {
         for (text, why) in [
             ("document: modulemd\nversion: 1\ndata: {name: a, stream: b}\n", "version 1"),

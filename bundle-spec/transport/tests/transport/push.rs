@@ -320,6 +320,30 @@ async fn a_mount_that_becomes_an_upload_is_resumed_and_its_token_may_read_the_ot
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_a_registrys_refusal_as_much_is_read_as_a_reason_has() {
+    let refused = |length: usize| async move {
+        let server = Server::start(move |request| match request.method.as_str() {
+            "HEAD" => Reply::new(404, ""),
+            _ => {
+                let message = "x".repeat(length);
+                Reply::new(403, format!("{{\"errors\":[{{\"code\":\"DENIED\",\"message\":\"{message}\"}}]}}"))
+            }
+        })
+        .await;
+        let repository = repository(server.address(), Credentials::anonymous(), &[]).await;
+        let content = Arc::new(Bytes::copy_from_slice(b"x"));
+        let error = repository.push_blob((Digest::of("x"), 1), content, &quiet).await.unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::OriginDenied, "{error}");
+        error.to_string()
+    };
+    let short = refused(10_000).await;
+    assert!(short.contains("403") && short.contains("DENIED xxx") && short.len() < 1_000, "{short}");
+    // Its end, which makes it a document, is beyond what is read.
+    let long = refused(1 << 20).await;
+    assert!(long.contains("403") && !long.contains("xxx") && long.len() < 1_000, "{} bytes", long.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn credentials_are_not_shown_to_a_store_that_a_registry_sends_uploads_to() {
     let store = FakeRegistry::start(nothing).await;
     store.state.lock().unwrap().uploads.insert("u1".to_owned(), Vec::new());

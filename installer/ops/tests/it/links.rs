@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, reason = "the arrangement of a test: a fault here is a fault of the test")]
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::common::Host;
 use kubexm_ops::drift::drift;
 use kubexm_ops::{Converge, Wave, dispatch};
-use kubexm_plan::op::{Dir, Kubeconfig, MoveAside, Op, StateDir};
+use kubexm_plan::op::{Dir, Kubeconfig, MoveAside, Op, RegistryLayout, StateDir};
 use kubexm_plan::{Step, Undo};
+use kubexm_spec::Digest;
+use kubexm_spec::depot::Repository;
 
 const USER: u32 = 54_321;
 const ADMIN: &str = "apiVersion: v1\nkind: Config\n";
@@ -248,4 +251,53 @@ fn a_user_who_races_folder_and_link_gets_nothing_deleted() {
             assert_eq!(victim(&host), before);
         }
     });
+}
+
+/// One blob of a registry's folder.
+fn layout(data_dir: &str, blob: Digest) -> RegistryLayout {
+    let repository = Repository { blobs: [blob].into(), ..Repository::default() };
+    RegistryLayout { data_dir: data_dir.into(), repositories: [("a".to_owned(), repository)].into() }
+}
+
+#[test]
+fn a_blob_is_not_put_into_a_registrys_folder_through_a_link() {
+    let host = host();
+    let blob = host.blob("a layer");
+    symlink(host.machine.path("/etc/victim"), host.machine.path("/home/alice/registry")).expect("a link");
+    let before = victim(&host);
+    let op: Op = layout("/home/alice/registry", blob).into();
+    let error = dispatch::converge(&op, &host.machine).expect_err("a link").full();
+    assert!(error.contains("/home/alice/registry is a symbolic link"), "{error}");
+    assert_eq!(victim(&host), before);
+    assert_eq!(fs::metadata(host.machine.blob(&blob)).expect("the blob").nlink(), 1);
+}
+
+#[test]
+fn a_blob_gets_its_name_in_the_folder_that_was_opened_though_its_path_is_another_by_then() {
+    let host = host();
+    let bytes = vec![7; 1 << 20];
+    let blob = Digest::of(&bytes);
+    // A pipe in place of the blob: it is read as far as the test lets it.
+    let pipe = host.machine.blob(&blob);
+    fs::create_dir_all(pipe.parent().expect("a parent")).expect("the store");
+    let (at, mode) = (rustix::fs::CWD, rustix::fs::Mode::from_raw_mode(0o600));
+    rustix::fs::mknodat(at, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
+    let hex = blob.hex();
+    let folder = host.machine.path(format!("/mnt/registry/docker/registry/v2/blobs/sha256/{}/{hex}", &hex[..2]));
+    let (aside, target) = (host.machine.path("/mnt/aside"), host.machine.path("/etc/victim"));
+    let before = victim(&host);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut pipe = fs::OpenOptions::new().write(true).open(&pipe).expect("a reader");
+            // More than a pipe has room for: when all of it is written, it is being read, and the folder is open.
+            let (first, rest) = bytes.split_at(bytes.len() / 2);
+            pipe.write_all(first).expect("a reader");
+            fs::rename(&folder, &aside).expect("the folder");
+            symlink(&target, &folder).expect("a link");
+            pipe.write_all(rest).expect("a reader");
+        });
+        layout("/mnt/registry", blob).converge(&host.machine).expect("laid out");
+    });
+    assert_eq!(victim(&host), before);
+    assert!(fs::symlink_metadata(aside.join("data")).is_ok(), "it has no name in the folder that was opened");
 }

@@ -377,6 +377,9 @@ fn nodes_are_added_to_the_observed_cluster_and_only_with_its_own_minor() {
         assert_eq!(refused.exit_code(), ExitCode::Preflight, "{refused}");
         assert!(refused.to_string().contains(version) && refused.to_string().contains("v1.34.4"), "{refused}");
     }
+    // A control plane says what its version is.
+    let text = add(seen(sample::CLUSTER_ID, "v1.33.1\nall is well\u{1b}[2J")).unwrap_err().to_string();
+    assert!(text.contains("v1.33.1") && text.lines().count() == 1 && !text.contains('\u{1b}'), "{text:?}");
 }
 
 /// An upgrade has stopped between its control planes.

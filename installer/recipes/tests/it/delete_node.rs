@@ -205,6 +205,12 @@ fn a_host_that_the_cluster_needs_is_refused_by_name() {
         assert!(text.contains(wanted) && text.contains("nothing was changed") | (code == ExitCode::Config), "{text}");
         assert_eq!(found, code, "{text}");
     }
+    // A control plane says what the members are called.
+    let mut strange = Site::of(3, 1);
+    strange.running.etcd[1].healthy = false;
+    strange.running.etcd[1].name = "node2\nall is well\u{1b}[2J".to_owned();
+    let (_, text) = refused(&strange, &["node3"]);
+    assert!(text.contains("not healthy: node2") && text.lines().count() == 1 && !text.contains('\u{1b}'), "{text:?}");
 }
 
 #[test]

@@ -177,6 +177,10 @@ fn add_ons_are_not_applied_to_a_cluster_that_is_not_there_or_is_another_version(
     let older = ClusterFacts { server_version: Some("v1.33.1".to_owned()), ..was.clone() };
     let error = addons_apply(&site.cx(), &older, &[]).unwrap_err().to_string();
     assert!(error.contains("v1.33.1") && error.contains("upgrade"), "{error}");
+    // A control plane says what its version is.
+    let strange = ClusterFacts { server_version: Some("v1.33.1\nall is well\u{1b}[2J".to_owned()), ..was.clone() };
+    let error = addons_apply(&site.cx(), &strange, &[]).unwrap_err().to_string();
+    assert!(error.contains("v1.33.1") && error.lines().count() == 1 && !error.contains('\u{1b}'), "{error:?}");
     let error = addons_apply(&site.cx(), &ClusterFacts::default(), &[]).unwrap_err().to_string();
     assert!(error.contains("no record"), "{error}");
 }

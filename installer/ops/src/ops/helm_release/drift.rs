@@ -152,7 +152,38 @@ pub(in crate::ops) fn changed(diff: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use kubexm_charts::stored;
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn the_objects_of_a_release_are_compared_while_there_is_time() {
+        let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: far}\n";
+        let release = stored::encode(&json!({"name": "web", "manifest": manifest})).unwrap();
+        let revision = Revision::of(json!({
+            "kind": "Secret",
+            "type": "helm.sh/release.v1",
+            "metadata": {"name": "sh.helm.release.v1.web.v1"},
+            "data": {"release": release},
+        }));
+        let op = HelmRelease {
+            name: "web".to_owned(),
+            namespace: "default".to_owned(),
+            chart: kubexm_spec::Digest::of(""),
+            input: kubexm_spec::Digest::of(""),
+            slots: Vec::new(),
+            wait_s: 0,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        // It has no kubectl: asking for one is another error.
+        let machine = Machine::rooted(folder.path());
+        let error = |end| until(&machine, &op, &revision, end).unwrap_err().full();
+        let late = error(Instant::now());
+        assert!(late.contains("no time left") && late.contains("default/web") && late.contains("far"), "{late}");
+        let early = error(Instant::now() + OF_AN_OP);
+        assert!(early.contains("kubectl") && !early.contains("no time left"), "{early}");
+    }
 
     #[test]
     fn changed_objects_are_named_by_the_files_that_kubectl_compares() {

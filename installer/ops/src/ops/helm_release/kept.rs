@@ -60,3 +60,31 @@ pub(super) fn absent_crds(machine: &Machine, rendered: &[Value]) -> Result<Vec<I
     let is_there = |crd: &Identity| there.lines().any(|line| line.rsplit('/').next() == Some(&*crd.name));
     Ok(crds.into_iter().filter(|crd| !is_there(crd)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kube::removal::remove_unused;
+
+    #[test]
+    fn a_name_in_a_chart_that_no_object_can_have_is_no_option_of_kubectl() {
+        let folder = tempfile::tempdir().unwrap();
+        // It has no kubectl: asking for one is an error.
+        let machine = Machine::rooted(folder.path());
+        let definition = |name: &str| {
+            let version = "apiextensions.k8s.io/v1";
+            serde_json::json!({"apiVersion": version, "kind": CRD, "metadata": {"name": name}})
+        };
+        let namespace =
+            |name: &str| serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        for name in ["--kubeconfig=x", "-f", "", " a"] {
+            assert_eq!(absent_crds(&machine, &[definition(name)]).unwrap(), [], "{name:?}");
+            let kept = [definition(name), namespace(name)].map(|object| Identity::of(&object));
+            remove_unused(&machine, &kept).unwrap();
+        }
+        let named = definition("widgets.example.com");
+        assert!(absent_crds(&machine, std::slice::from_ref(&named)).is_err());
+        assert!(remove_unused(&machine, &[Identity::of(&named)]).is_err());
+        assert!(remove_unused(&machine, &[Identity::of(&namespace("web"))]).is_err());
+    }
+}
