@@ -91,6 +91,7 @@ impl PutBack for PathState {
                         fsio::remove(&real)?;
                     }
                     DirFd::make(&real)?.set_access(*mode, None)?;
+                    machine.relabel(&self.path)?;
                 }
                 PathEntry::Link { target } => put_link(machine, &self.path, target)?,
                 PathEntry::Special => {
@@ -136,7 +137,8 @@ pub(crate) fn access_like(machine: &Machine, path: &str, mode: u32) -> Result<Ac
 pub(crate) fn put_link(machine: &Machine, path: &str, target: &str) -> Result<(), OpError> {
     let real = machine.path(path);
     let (folder, name) = DirFd::made_for(&real)?;
-    folder.put_link(OsStr::from_bytes(&fsio::to_bytes(target)), name)
+    folder.put_link(OsStr::from_bytes(&fsio::to_bytes(target)), name)?;
+    machine.relabel(path)
 }
 
 fn clear(real: &Path) -> Result<(), OpError> {

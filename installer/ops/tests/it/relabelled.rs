@@ -1,9 +1,9 @@
 //! With SELinux what is written gets the policy's label: what was renamed, or linked, has that of the place where it was made.
 
 use crate::common::Host;
-use kubexm_ops::dispatch;
 use kubexm_ops::fake::{FOLDER, RELABELLED};
-use kubexm_plan::op::{Dir, Kubeconfig, Op, RegistryLayout};
+use kubexm_ops::{Wave, dispatch};
+use kubexm_plan::op::{Absent, Dir, Kubeconfig, Link, Op, RegistryLayout};
 use kubexm_spec::depot::Repository;
 
 const ADMIN: &str = "apiVersion: v1\nkind: Config\n";
@@ -48,4 +48,23 @@ fn without_selinux_nothing_is_relabelled() {
     let mut host = Host::fresh();
     written(&mut host);
     assert!(!host.machine.path(format!("{FOLDER}/{RELABELLED}")).exists());
+}
+
+/// A link, and a folder that a rollback makes again.
+#[test]
+fn links_and_what_a_rollback_brings_back_get_it_too() {
+    let host = Host::fresh();
+    host.put("/sys/fs/selinux/enforce", "1");
+    std::fs::create_dir_all(host.machine.path("/etc/kept")).unwrap();
+    let kept: Op = Absent { path: "/etc/kept".into() }.into();
+    let before = dispatch::observe(&kept, &host.machine).unwrap();
+    dispatch::converge(&kept, &host.machine).unwrap();
+    let link: Op = Link { path: "/etc/kubexm/link".into(), target: "/etc/kept".into(), accepted: Vec::new() }.into();
+    dispatch::converge(&link, &host.machine).unwrap();
+    dispatch::restore(&kept, &host.machine, &before, Wave::Data).unwrap();
+    assert!(host.machine.path("/etc/kept").is_dir());
+    let relabelled = host.read(&format!("{FOLDER}/{RELABELLED}"));
+    for path in ["/etc/kubexm/link", "/etc/kept"] {
+        assert!(relabelled.lines().any(|line| line == path), "{path} is not among:\n{relabelled}");
+    }
 }
