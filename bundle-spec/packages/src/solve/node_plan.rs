@@ -170,6 +170,8 @@ fn satisfied(
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use kubexm_spec::Family;
 
     use super::super::Repo;
@@ -228,6 +230,24 @@ mod tests {
         assert!(last.iter().all(Unsolvable::is_too_hard), "{last:?}");
         assert_eq!(patience.hard.len(), HARD);
         assert!(patience.ask(&pool, &roots, &Baseline::default()).is_err());
+    }
+
+    /// One that lacks very much already: each thing was looked for among all others.
+    #[test]
+    fn what_an_installed_package_lacks_already_costs_no_more_than_its_lines() {
+        let (pool, roots) = bundle(1);
+        let of = |lines: usize| {
+            let mut baseline = refusing(1, 0);
+            let list = format!("N\tlacking\t0\t1\t1\tx86_64\n{}", "R\tx\t0\t\n".repeat(lines));
+            baseline.packages.extend(installed::read(&list).unwrap());
+            let begun = Instant::now();
+            let (answer, _) = solve_within(Limits::default(), &pool, &roots, &baseline);
+            assert!(answer.is_err_and(|why| !why.is_too_hard()));
+            begun.elapsed()
+        };
+        // Four times as much takes four times as long, and not sixteen.
+        let (some, more) = (of(25_000), of(100_000));
+        assert!(more < some * 9 + Duration::from_millis(500), "{some:?}, {more:?}");
     }
 
     /// A list of a hundred KiB would make a gigabyte of what each package has against each other one.

@@ -25,13 +25,15 @@ pub fn run(args: &ChangeArgs, then: &[PathBuf], options: &UpgradeOptions, displa
     let (legs, last) = opened(&session, args, then)?;
     shell.check_can_confirm()?;
     let running = running(&shell, args, last)?;
-    let (passed, left): (Vec<Leg>, Vec<Leg>) =
-        legs.into_iter().partition(|leg| running.as_ref().is_some_and(|running| leg.to < *running));
+    let is_passed = |leg: &Leg| running.as_ref().is_some_and(|running| leg.to < *running);
+    // The last one is never passed over: that the cluster is beyond it is refused, and not taken for done.
+    let passed = legs.iter().take(legs.len().saturating_sub(1)).take_while(|leg| is_passed(leg)).count();
+    let (passed, left) = legs.split_at(passed);
     let note = |text: String| display.emit(EventKind::Note { text });
     if let Some(running) = running.filter(|_| !passed.is_empty()) {
-        note(format!("the cluster has {running}: passed over are {}", versions(&passed)));
+        note(format!("the cluster has {running}: passed over are {}", versions(passed)));
     }
-    note(format!("one after the other: {}", versions(&left)));
+    note(format!("one after the other: {}", versions(left)));
     for (at, leg) in left.iter().enumerate() {
         let rest = &left[at + 1..];
         let args = ChangeArgs { bundle: leg.bundle.clone(), ..args.clone() };
@@ -71,12 +73,15 @@ fn opened(session: &Session<'_>, args: &ChangeArgs, then: &[PathBuf]) -> Result<
         let to = version(&opened)?;
         if let (Some(last), Some(leg)) = (&last, legs.last()) {
             in_order((last, &leg.to), (&opened, &to))?;
+            opened.check_after(last)?;
         }
         drop(session.open(&bundle.options())?.verify(session)?);
         legs.push(Leg { bundle, to });
         last = Some(opened);
     }
     let last = last.ok_or_else(|| Failure::new(ExitCode::Usage, "no bundle was given"))?;
+    // Not of the others: those that the cluster is beyond are rightly older than what is installed.
+    last.check_remembered(session)?;
     Ok((legs, last))
 }
 

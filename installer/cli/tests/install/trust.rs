@@ -159,7 +159,7 @@ fn every_verb_that_takes_a_bundle_demands_the_signature() {
 }
 
 /// Signs at a date, beside the signatures that are there.
-fn sign_at(bundle: &Path, key: &PrivateKey, date: i64) {
+pub fn sign_at(bundle: &Path, key: &PrivateKey, date: i64) {
     sign_as(bundle, key, SignedAt { date, sequence: None });
 }
 
@@ -171,7 +171,7 @@ fn sign_as(bundle: &Path, key: &PrivateKey, signed: SignedAt) {
 }
 
 /// What a run leaves that ended well.
-fn installed(site: &Site, signer: &PrivateKey, date: i64) {
+pub fn installed(site: &Site, signer: &PrivateKey, date: i64) {
     remembered(site, signer, SignedAt { date, sequence: None });
 }
 

@@ -6,12 +6,13 @@ use predicates::prelude::*;
 use predicates::str::contains;
 
 use crate::site::{Site, closed_port, cluster_yaml};
+use crate::trust::{installed, key, sign_at};
 
 /// A bundle of this version, beside the others.
 fn bundle(site: &Site, version: &str, change: impl FnOnce(String) -> String) -> String {
     let yaml = cluster_yaml(&[("node1", closed_port())]).replace("v1.34.4", version);
     let path: PathBuf = site.path(&format!("{version}.tar.zst"));
-    std::fs::rename(site.bundle_with(&change(yaml), |_| true), &path).unwrap();
+    std::fs::copy(site.bundle_with(&change(yaml), |_| true), &path).unwrap();
     path.to_str().unwrap().to_owned()
 }
 
@@ -33,6 +34,35 @@ fn bundles_in_another_order_with_a_gap_or_of_another_cluster_are_refused_before_
         .stderr(contains("has v1.35.4 after v1.33.13, and minor versions cannot be skipped: a bundle of v1.34 comes"));
     let other = bundle(&site, "v1.34.5", |yaml| yaml.replace("{name: demo}", "{name: plant}"));
     walk(&site, &[&next, &other]).code(20).stderr(contains("is for cluster plant, and the one before it for demo"));
+}
+
+/// As every other command: with the address and the secrets of a bundle that would be refused nothing is connected to.
+#[test]
+fn what_is_remembered_of_the_cluster_is_looked_at_before_a_host_is_asked() {
+    let site = Site::new();
+    let of = |version: &str| bundle(&site, version, |yaml| yaml);
+    let (old, next) = (of("v1.33.13"), of("v1.34.4"));
+    let (ours, theirs) = (key(&site, "ours"), key(&site, "theirs"));
+    for (bundle, date) in [(&old, 1_790_000_000), (&next, 1_790_000_100)] {
+        sign_at(bundle.as_ref(), &ours, date);
+    }
+    installed(&site, &ours, 1_790_000_200);
+    let signed = |bundles: [&str; 2]| {
+        let mut command = site.install(&["upgrade", "-y", "--bundle", bundles[0], "--then", bundles[1]]);
+        command.arg("--key").arg(site.path("ours.pub")).arg("--key").arg(site.path("theirs.pub")).assert()
+    };
+    signed([&old, &next]).code(34).stderr(contains("this bundle is older than what is installed"));
+    // The later one is of somebody else, or was signed before the earlier one.
+    let last = of("v1.35.4");
+    sign_at(last.as_ref(), &theirs, 1_790_000_300);
+    signed([&next, &last]).code(34).stderr(contains("what is installed was signed by key"));
+    let last = of("v1.35.4");
+    sign_at(last.as_ref(), &ours, 1_790_000_050);
+    signed([&next, &last]).code(34).stderr(contains("this bundle is older"));
+    // One that may come goes on to the host, where nobody listens.
+    let last = of("v1.35.4");
+    sign_at(last.as_ref(), &ours, 1_790_000_300);
+    signed([&next, &last]).code(51);
 }
 
 #[test]

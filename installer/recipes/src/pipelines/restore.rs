@@ -20,6 +20,8 @@ use crate::modules::{etcd, etcd_client};
 use crate::preflight::disk_of;
 use crate::unsupported::refuse_external_etcd;
 
+/// Why a clock matters.
+const CLOCKS: &str = "API servers and etcd would refuse each other's certificates";
 /// What etcd allocates for its log beside the data.
 const WAL: u64 = 256 << 20;
 
@@ -225,7 +227,6 @@ fn hosts<'a>(cx: &'a RestoreContext<'a>) -> Result<Vec<RestoreHost<'a>>, RecipeE
     let members = groups.etcd.iter().filter(|name| own && !is_plane(name));
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     problems.extend(other_members(cx));
-    problems.extend(clocks::wrong(cx.facts, "API servers and etcd would refuse each other's certificates"));
     for name in groups.control_plane.iter().chain(members) {
         let on = match (own, is_plane(name), groups.etcd.contains(name)) {
             (false, ..) => RestoredHost::Stacked,
@@ -236,7 +237,8 @@ fn hosts<'a>(cx: &'a RestoreContext<'a>) -> Result<Vec<RestoreHost<'a>>, RecipeE
         let ip = cx.cluster.host(name).and_then(|host| host.node_ip());
         let facts = cx.facts.get(name);
         let not_ours = facts.and_then(|facts| not_ours(cx, name, on, facts));
-        match (facts, not_ours, ip) {
+        let clock = facts.and_then(|facts| Some(format!("{name}: {}", clocks::of_host(facts, CLOCKS)?)));
+        match (facts, not_ours.or(clock), ip) {
             (None, ..) => {
                 problems.push(format!("{name} was not reached: every member of etcd gets the data of the backup"))
             }

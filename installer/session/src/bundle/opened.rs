@@ -202,6 +202,14 @@ impl Opened {
         }
     }
 
+    /// The same check against a bundle that is installed before it.
+    ///
+    /// # Errors
+    /// It is older or from another signer, and that is not allowed.
+    pub fn check_after(&self, earlier: &Self) -> Result<(), SessionError> {
+        self.check_replaces(&earlier.bundle_record(), &earlier.bundle.path().display().to_string())
+    }
+
     /// The same check against the stamps of nodes, which other controllers may have written.
     pub(crate) fn check_stamps(&self, facts: &BTreeMap<String, Facts>) -> Result<(), SessionError> {
         stamps(&self.cluster.name, facts).try_for_each(|(host, known)| self.check_replaces(known, host))
