@@ -3,7 +3,7 @@
 use crate::common::Host;
 use kubexm_ops::fake::{FOLDER, RELABELLED};
 use kubexm_ops::{Wave, dispatch};
-use kubexm_plan::op::{Absent, Dir, Kubeconfig, Link, Op, RegistryLayout};
+use kubexm_plan::op::{Dir, Kubeconfig, Link, Op, RegistryLayout};
 use kubexm_spec::depot::Repository;
 
 const ADMIN: &str = "apiVersion: v1\nkind: Config\n";
@@ -50,19 +50,19 @@ fn without_selinux_nothing_is_relabelled() {
     assert!(!host.machine.path(format!("{FOLDER}/{RELABELLED}")).exists());
 }
 
-/// A link, and a folder that a rollback makes again.
+/// A link, and a folder that a rollback gives its mode again.
 #[test]
 fn links_and_what_a_rollback_brings_back_get_it_too() {
     let host = Host::fresh();
     host.put("/sys/fs/selinux/enforce", "1");
-    std::fs::create_dir_all(host.machine.path("/etc/kept")).unwrap();
-    let kept: Op = Absent { path: "/etc/kept".into() }.into();
+    host.put("/etc/kept/file", "x");
+    let kept: Op = Dir { path: "/etc/kept".into(), mode: 0o700 }.into();
     let before = dispatch::observe(&kept, &host.machine).unwrap();
     dispatch::converge(&kept, &host.machine).unwrap();
+    std::fs::remove_file(host.machine.path(format!("{FOLDER}/{RELABELLED}"))).unwrap();
     let link: Op = Link { path: "/etc/kubexm/link".into(), target: "/etc/kept".into(), accepted: Vec::new() }.into();
     dispatch::converge(&link, &host.machine).unwrap();
     dispatch::restore(&kept, &host.machine, &before, Wave::Data).unwrap();
-    assert!(host.machine.path("/etc/kept").is_dir());
     let relabelled = host.read(&format!("{FOLDER}/{RELABELLED}"));
     for path in ["/etc/kubexm/link", "/etc/kept"] {
         assert!(relabelled.lines().any(|line| line == path), "{path} is not among:\n{relabelled}");

@@ -289,11 +289,18 @@ fn check_compatible(
     }
     let servers = running.components.iter().filter(|component| component.name == "kube-apiserver");
     let tags = servers.filter_map(|server| depot::split_reference(&server.image).1);
-    let mut servers: Vec<KubernetesVersion> =
-        tags.chain(running.server_version.as_deref()).filter_map(|version| version.parse().ok()).collect();
-    servers.sort();
     let first = nodes.first().ok_or(RecipeError::NoHosts { what: "hosts" })?;
     let bundle = cx.kubernetes_version(first.platform)?;
+    let mut servers: Vec<KubernetesVersion> = Vec::new();
+    for version in tags.chain(running.server_version.as_deref()) {
+        let other = |_| RecipeError::MinorMismatch {
+            cluster: cx.cluster.name.clone(),
+            server: one_line(version),
+            bundle: bundle.clone(),
+        };
+        servers.push(version.parse().map_err(other)?);
+    }
+    servers.sort();
     let Ok(line) = bundle.parse::<KubernetesVersion>().map(|version| version.line()) else { return Ok(()) };
     let is_plane = |host: &String| nodes.iter().any(|node| node.name() == host && node.roles.control_plane);
     if !new.iter().all(is_plane) {
