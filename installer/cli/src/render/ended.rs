@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use kubexm_engine::status::StepStatus;
 use kubexm_engine::{Outcome, Status};
+use kubexm_plan::Pipeline;
 use kubexm_session::{Direction, Ended, EndedRun};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ExitCode, counted, one_line};
@@ -102,6 +103,12 @@ fn unwell(run: &EndedRun) -> Failure {
     }
     let _ = writeln!(text, "{}", sentence(*outcome, status));
     let _ = write!(text, "report: {}", report.display());
+    // At a step that has no way back: its rollback would end there again.
+    let is_final = *outcome == Outcome::Stuck && status.steps.iter().all(|step| step.undo_error.is_none());
+    if is_final && status.pipeline == Pipeline::Upgrade {
+        let _ = write!(text, "\nwhen the cause is fixed: run `kubexm-install upgrade` as before, which does the rest");
+        return Failure::new(outcome.exit_code(), text).with_data(data(run));
+    }
     if let Some(command) = &status.go_on {
         let _ = write!(text, "\nto resume when the cause is fixed: {command}");
     }
@@ -161,11 +168,9 @@ fn sentence(outcome: Outcome, status: &Status) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use kubexm_engine::replay::{RunState, StepState};
     use kubexm_engine::status::{Counts, LeftOut, SCHEMA, UndoStatus};
-    use kubexm_plan::Pipeline;
-
-    use super::*;
 
     fn step(name: &str, state: StepState, error: Option<&str>) -> StepStatus {
         StepStatus {
@@ -226,6 +231,24 @@ mod tests {
              to resume when the cause is fixed: kubexm-install resume R --bundle /media/site.tar.zst\n\
              to roll it all back: kubexm-install rollback R --bundle /media/site.tar.zst"
         );
+    }
+
+    #[test]
+    fn after_an_upgrade_that_has_no_way_back_the_next_command_is_an_upgrade() {
+        let mut status = failed(RunState::Stuck);
+        (status.pipeline, status.go_on) = (Pipeline::Upgrade, Some("kubexm-install rollback R".to_owned()));
+        let text = |status: &Status| {
+            let run = EndedRun { outcome: Outcome::Stuck, status: status.clone(), report: "/r/report.md".into() };
+            unwell(&run).text
+        };
+        assert!(
+            text(&status).ends_with("run `kubexm-install upgrade` as before, which does the rest"),
+            "{}",
+            text(&status)
+        );
+        // What could not be undone is tried again.
+        status.steps[0].undo_error = Some("no space left".to_owned());
+        assert!(text(&status).contains("kubexm-install rollback R"), "{}", text(&status));
     }
 
     #[test]

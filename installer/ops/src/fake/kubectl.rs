@@ -88,6 +88,13 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             state.cluster.objects.remove(&format!("Lease/{name}"));
             Output::default()
         }
+        // `kube-proxy-image`: what its DaemonSet has.
+        ["get", "-o", "json", "daemonset", "kube-proxy", ..] => match system.setting::<String>("kube-proxy-image") {
+            Some(image) => {
+                Output::text(json!({"spec": {"template": {"spec": {"containers": [{"image": image}]}}}}).to_string())
+            }
+            None => Output::default(),
+        },
         ["get", "-o", "json", "pods", ..] => Output::text(pods(state)),
         ["get", "-o", "json", "pod", ..] => Output::text(pod("kubexm-check", &[])),
         ["get", "--namespace", _, _, "daemonset/kube-proxy", ..]

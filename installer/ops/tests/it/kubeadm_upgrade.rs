@@ -73,6 +73,24 @@ fn the_cluster_its_control_planes_and_a_worker_are_upgraded_and_a_second_time_no
     assert_eq!(found.kubeadm_config, Some(kubexm_spec::Digest::of(TEXT)));
 }
 
+/// kubeadm upgrades kube-proxy with the last control plane that is old. Where that one has died in between, nothing else does.
+#[test]
+fn where_every_api_server_is_new_and_kube_proxy_is_not_the_upgrade_is_not_done() {
+    let fleet = fleet();
+    let [one, two] = [0, 1].map(|host: usize| &fleet.hosts[host]);
+    one.put("/run/kubexm-double/kube-proxy-image", "\"registry.k8s.io/kube-proxy:v1.34.4\"");
+    fleet.change_state(|state| {
+        state["images"]["node2"] = serde_json::json!({"kube-apiserver": "registry.k8s.io/kube-apiserver:v1.34.4"});
+    });
+    dispatch::converge(&first(), &one.machine).expect("upgraded");
+    assert_eq!(progress(&first(), &one.machine), Progress::Done, "the other one comes later, and kube-proxy with it");
+    dispatch::converge(&upgrade(UpgradeOf::ControlPlane), &two.machine).expect("upgraded");
+    assert_eq!(progress(&first(), &one.machine), Progress::NotBegun);
+    dispatch::converge(&first(), &one.machine).expect("once more");
+    one.put("/run/kubexm-double/kube-proxy-image", "\"registry.k8s.io/kube-proxy:v1.35.4\"");
+    assert_eq!(progress(&first(), &one.machine), Progress::Done);
+}
+
 #[test]
 fn another_version_is_another_upgrade_and_an_edited_manifest_is_no_upgrade() {
     let fleet = fleet();

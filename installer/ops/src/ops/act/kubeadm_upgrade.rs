@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, Progress, UpgradeOf};
-use kubexm_spec::Digest;
+use kubexm_spec::{Digest, depot};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -20,6 +20,7 @@ use crate::system::{ActContext, Program};
 use crate::{Machine, OpError, transient};
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
+const API_SERVER: &str = "kube-apiserver";
 /// What `kubeadm upgrade node` writes on a worker; without secrets.
 const OF_KUBELET: [&str; 3] =
     ["/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env", "/var/lib/kubelet/instance-config.yaml"];
@@ -78,7 +79,7 @@ pub(crate) fn unreadable(machine: &Machine) -> Option<OpError> {
 
 /// Whether it was started on this host, whatever became of it.
 pub(crate) fn has_begun(upgrade: &KubeadmUpgrade, machine: &Machine) -> Result<bool, OpError> {
-    Ok(upgrade.progress(machine)? != Progress::NotBegun)
+    Ok(Mark::read(machine)?.is_some_and(|mark| mark.version == upgrade.version))
 }
 
 impl Perform for KubeadmUpgrade {
@@ -90,7 +91,8 @@ impl Perform for KubeadmUpgrade {
         if !mark.ended_well {
             return Ok(Progress::HalfDone);
         }
-        Ok(if has_images(machine, &self.images)? { Progress::Done } else { Progress::NotBegun })
+        let done = has_images(machine, &self.images)? && !has_old_addons(machine, self);
+        Ok(if done { Progress::Done } else { Progress::NotBegun })
     }
 
     fn perform(&self, machine: &Machine) -> Result<(), OpError> {
@@ -260,6 +262,29 @@ fn has_images(machine: &Machine, images: &BTreeMap<String, String>) -> Result<bo
         }
     }
     Ok(true)
+}
+
+/// Whether every API server is upgraded and kube-proxy is not. kubeadm upgrades it with the last control plane of the old version; where that one
+/// has died, and a new one has joined in its place, nothing of kubeadm's comes after it. What the cluster does not say is taken for done.
+fn has_old_addons(machine: &Machine, upgrade: &KubeadmUpgrade) -> bool {
+    let image_at = |object: &Value, path: &str| object.pointer(path).and_then(Value::as_str).map(str::to_owned);
+    let Some(wanted) = upgrade.images.get(API_SERVER) else { return false };
+    let Ok(pods) = kube::get(machine, ["pods", "--namespace", "kube-system", "--selector", "tier=control-plane"])
+    else {
+        return false;
+    };
+    let pods = pods["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let servers = pods.iter().filter(|pod| {
+        let name = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        name.strip_prefix(API_SERVER).is_some_and(|node| node.starts_with('-'))
+    });
+    let servers: Vec<_> = servers.map(|pod| image_at(pod, "/spec/containers/0/image")).collect();
+    if servers.is_empty() || servers.iter().any(|image| image.as_ref() != Some(wanted)) {
+        return false;
+    }
+    let proxy = kube::get(machine, ["daemonset", "kube-proxy", "--namespace", "kube-system", "--ignore-not-found"]);
+    let image = proxy.ok().and_then(|proxy| image_at(&proxy, "/spec/template/spec/containers/0/image"));
+    image.is_some_and(|image| depot::split_reference(&image).1 != Some(upgrade.version.as_str()))
 }
 
 fn has_image(machine: &Machine, pod: &str, image: &str) -> Result<bool, OpError> {

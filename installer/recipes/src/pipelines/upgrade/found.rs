@@ -64,6 +64,9 @@ impl<'f> Found<'f> {
         }
         let newest_server = api_servers.iter().max().unwrap_or(&target).clone();
         let oldest = api_servers.into_iter().min().unwrap_or_else(|| target.clone());
+        let recorded =
+            running.applied.as_ref().and_then(|applied| applied.kubernetes.parse::<KubernetesVersion>().ok());
+        let unfinished = recorded.is_some_and(|recorded| recorded != target);
         let mut nodes = BTreeMap::new();
         for facts in &running.nodes {
             let Some(node) = site.nodes.iter().find(|node| node.name() == facts.name) else { continue };
@@ -72,6 +75,8 @@ impl<'f> Found<'f> {
                 found.compare_runtime(cx, node);
             }
             found.older_packages = packages.of_node(node.name()).is_some();
+            // An earlier upgrade to this version did not come to its end: what kubeadm does once for the cluster may be left.
+            found.other_kubernetes |= unfinished && node.name() == site.first.name();
             nodes.insert(facts.name.as_str(), found);
         }
         Ok(Self { target, oldest, newest_server, nodes })
