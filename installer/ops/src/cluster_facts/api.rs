@@ -16,6 +16,8 @@ use crate::{Machine, OpError};
 
 const VERSION: &str = "/version";
 const ALL_NODES: &str = "/api/v1/nodes";
+/// Its DaemonSet.
+const KUBE_PROXY: &str = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy";
 const STATIC_PODS: &str = "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane";
 /// The most budgets that are looked at: whoever has rights in one namespace makes any number of them, and a host has a time to answer.
 const MOST_BUDGETS: usize = 3_000;
@@ -25,6 +27,7 @@ const ROLE: &str = "node-role.kubernetes.io/";
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     server_version: Option<String>,
+    kube_proxy: Option<String>,
     nodes: Vec<NodeFacts>,
     components: Vec<Component>,
     applied: Option<AppliedCluster>,
@@ -42,17 +45,20 @@ pub(super) fn look(machine: &Machine, host: &str) -> Seen {
         return Seen { gaps: gaps.found, ..Seen::default() };
     };
     let record = format!("/api/v1/namespaces/{}/configmaps/{}", applied::NAMESPACE, applied::CONFIG_MAP);
-    let ([nodes, pods, record, config], budgets, metrics) = thread::scope(|scope| {
+    let ([nodes, pods, record, config, proxy], budgets, metrics) = thread::scope(|scope| {
         let ask = |path: String| scope.spawn(move || kube::raw(machine, &path));
         let metrics = scope.spawn(|| metrics::deprecated_apis(machine));
         let budgets = scope.spawn(|| budgets(machine));
         let fault = || OpError::other("the request failed, because of a fault of this program".to_owned());
-        let asked = [ALL_NODES.to_owned(), STATIC_PODS.to_owned(), record, kubeadm::CONFIG.to_owned()].map(ask);
+        let asked = [ALL_NODES, STATIC_PODS, &record, kubeadm::CONFIG, KUBE_PROXY].map(str::to_owned).map(ask);
         let answers = asked.map(|asked| asked.join().unwrap_or_else(|_| Err(fault())));
         let budgets = budgets.join().unwrap_or_else(|_| Err(fault()));
         (answers, budgets, metrics.join().unwrap_or_else(|_| Err(fault())))
     });
     let mut seen = Seen { server_version: version["gitVersion"].as_str().map(str::to_owned), ..Seen::default() };
+    // A cluster may have none, and an old one is found all the same.
+    let proxy = proxy.ok().flatten().map(|proxy| text(&proxy, "/spec/template/spec/containers/0/image"));
+    seen.kube_proxy = proxy.filter(|image| !image.is_empty());
     seen.nodes = items(gaps.note(NODES, nodes)).iter().map(node).collect();
     seen.components = items(gaps.note(COMPONENTS, pods)).iter().map(component).collect();
     let (budgets, is_all) = gaps.note(BUDGETS, budgets).unwrap_or((Vec::new(), true));
@@ -88,6 +94,7 @@ pub(super) fn look(machine: &Machine, host: &str) -> Seen {
 impl Seen {
     pub(super) fn add_to(self, host: &str, facts: &mut ClusterFacts, gaps: &mut Vec<Gap>) {
         facts.server_version = self.server_version;
+        facts.kube_proxy = self.kube_proxy;
         facts.nodes = self.nodes;
         facts.components = self.components;
         facts.tight_budgets = self.budgets;

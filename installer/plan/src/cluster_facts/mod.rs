@@ -30,6 +30,9 @@ pub struct ClusterFacts {
     pub id: Option<ClusterId>,
     /// Version of the API server, `v1.34.4`.
     pub server_version: Option<String>,
+    /// Image of kube-proxy's DaemonSet; none where there is none, or nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kube_proxy: Option<String>,
     /// Sorted by name.
     pub nodes: Vec<NodeFacts>,
     /// Sorted by name.
@@ -255,6 +258,7 @@ impl Default for ClusterFacts {
             name: None,
             id: None,
             server_version: None,
+            kube_proxy: None,
             nodes: Vec::new(),
             etcd: Vec::new(),
             components: Vec::new(),
@@ -300,6 +304,7 @@ impl ClusterFacts {
                 (known, other) => whole.id = known.or(other),
             }
             whole.server_version = whole.server_version.or(one.server_version);
+            whole.kube_proxy = whole.kube_proxy.or(one.kube_proxy);
             whole.network = whole.network.or(one.network);
             whole.kubeadm = whole.kubeadm.or(one.kubeadm);
             whole.kubelets.extend(one.kubelets);

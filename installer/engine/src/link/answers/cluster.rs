@@ -41,6 +41,7 @@ pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<Clust
         name,
         id: _,
         server_version,
+        kube_proxy,
         nodes,
         etcd,
         components,
@@ -76,7 +77,7 @@ pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<Clust
     }
     deprecated_apis.truncate(MOST_OF_A_HOST);
     gaps.truncate(MOST_GAPS);
-    [name, server_version, network].into_iter().flatten().for_each(|text| cut(text, LONGEST_LINE));
+    [name, server_version, kube_proxy, network].into_iter().flatten().for_each(|text| cut(text, LONGEST_LINE));
     nodes.iter_mut().for_each(node);
     for member in etcd.iter_mut() {
         member.peer_urls.truncate(MOST_IN_A_LIST);

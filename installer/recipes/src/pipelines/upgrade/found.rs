@@ -64,9 +64,6 @@ impl<'f> Found<'f> {
         }
         let newest_server = api_servers.iter().max().unwrap_or(&target).clone();
         let oldest = api_servers.into_iter().min().unwrap_or_else(|| target.clone());
-        let recorded =
-            running.applied.as_ref().and_then(|applied| applied.kubernetes.parse::<KubernetesVersion>().ok());
-        let unfinished = recorded.is_some_and(|recorded| recorded != target);
         let mut nodes = BTreeMap::new();
         for facts in &running.nodes {
             let Some(node) = site.nodes.iter().find(|node| node.name() == facts.name) else { continue };
@@ -75,11 +72,26 @@ impl<'f> Found<'f> {
                 found.compare_runtime(cx, node);
             }
             found.older_packages = packages.of_node(node.name()).is_some();
-            // An earlier upgrade to this version did not come to its end: what kubeadm does once for the cluster may be left.
-            found.other_kubernetes |= unfinished && node.name() == site.first.name();
             nodes.insert(facts.name.as_str(), found);
         }
-        Ok(Self { target, oldest, newest_server, nodes })
+        let mut found = Self { target, oldest, newest_server, nodes };
+        found.finish_what_was_begun(site, running);
+        Ok(found)
+    }
+
+    /// An earlier upgrade to this version may have ended before kubeadm did what it does once for the cluster, with the last old control
+    /// plane: that one may have died, and have been added anew. The first one's step does it then.
+    fn finish_what_was_begun(&mut self, site: &ClusterHosts<'_>, running: &ClusterFacts) {
+        let tag = running.kube_proxy.as_deref().and_then(|image| depot::split_reference(image).1);
+        let is_old = tag.is_some_and(|tag| tag.parse::<KubernetesVersion>().is_ok_and(|proxy| proxy < self.target));
+        let mut planes = site.nodes.iter().filter(|node| node.roles.control_plane);
+        let is_new = |name: &str| self.node(name).is_none_or(|node| !node.other_kubernetes);
+        if is_old
+            && planes.all(|node| is_new(node.name()))
+            && let Some(first) = self.nodes.get_mut(site.first.name())
+        {
+            first.other_kubernetes = true;
+        }
     }
 
     /// A node that is in the cluster.

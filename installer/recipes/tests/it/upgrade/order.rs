@@ -183,6 +183,31 @@ fn kubeadm_is_asked_before_anything_runs_another_version_and_each_control_plane_
     assert!(!has(&plan, "node3/upgrade.etcd"), "a worker has no member");
 }
 
+/// kubeadm upgrades kube-proxy with the last old control plane. Where that one has died in between, all are new, and kube-proxy is not.
+#[test]
+fn what_kubeadm_does_with_the_last_control_plane_is_done_with_the_first_one_where_that_is_gone() {
+    let upgraded = |kube_proxy: &str| {
+        let mut case = Case::of(2, 1, PATCH);
+        for component in case.running.components.iter_mut().filter(|component| component.name != "etcd") {
+            component.image = component.image.replace(OLD, PATCH);
+        }
+        case.running.server_version = Some(PATCH.to_owned());
+        case.running.kube_proxy = Some(format!("registry.k8s.io/kube-proxy:{kube_proxy}"));
+        case.running.nodes.iter_mut().for_each(|node| node.kubelet = PATCH.to_owned());
+        case
+    };
+    let plan = upgraded(OLD).steps();
+    assert!(
+        has(&plan, "node1/upgrade.apply") && !has(&plan, "node2/upgrade.node") && !has(&plan, "node3/upgrade.node")
+    );
+    assert!(!has(&plan, "node1/upgrade.drain-node1"), "no pod has to leave for that");
+    assert!(!has(&upgraded(PATCH).steps(), "node1/upgrade.apply"));
+    // While a control plane is old, it comes with that.
+    let mut case = upgraded(OLD);
+    case.running.nodes[1].kubelet = OLD.to_owned();
+    assert!(!has(&case.steps(), "node1/upgrade.apply"));
+}
+
 #[test]
 fn a_version_that_somebody_has_put_back_is_named_and_the_clusters_own_bundle_mends_it() {
     let applied = |kubernetes: &str| AppliedCluster {
