@@ -1,10 +1,14 @@
 //! The API server of this very host: by admin.conf a load balancer might ask another one.
 
+use std::time::{Duration, Instant};
+
 use kubexm_spec::cluster::API_PORT;
 
 use super::{API_SERVER, kubectl};
 use crate::{Machine, OpError, fsio};
 
+/// Between two questions.
+const PAUSE: Duration = Duration::from_secs(2);
 /// A flag in its manifest.
 const PORT: &str = "- --secure-port=";
 /// kubeadm puts this name into the certificate of every API server, and 127.0.0.1 only where its configuration says so.
@@ -22,6 +26,16 @@ pub(crate) fn answers(machine: &Machine) -> Result<bool, OpError> {
         return Ok(machine.try_run(&kubectl(named))?.code == 0);
     }
     Ok(asked.code == 0)
+}
+
+/// Waits until it is ready, and so long at most: after a boot, or a file that was mended, kubelet's pauses between two tries have grown, and it
+/// refuses everything until it has read who may do what. Whether it is ready is asked later.
+pub(crate) fn wait_for(machine: &Machine, most: Duration) -> Result<(), OpError> {
+    let begun = Instant::now();
+    while machine.is_real() && begun.elapsed() < most && !answers(machine)? {
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
 }
 
 fn port(manifest: &str) -> u16 {

@@ -62,7 +62,7 @@ pub(super) fn renew(machine: &Machine, config: &CertsConfig, now: i64) -> Result
     if let Some(mark) = &mark
         && mark.put_back_what_was_cut(machine)?
     {
-        await_api_server(machine)?;
+        own_server::wait_for(machine, COMES_BACK)?;
     }
     let (all, mut problems) = managed(machine)?;
     let first = all.iter().min_by_key(|one| one.ends).ok_or_else(|| match problems.is_empty() {
@@ -222,15 +222,6 @@ impl Mark {
         fsio::private_folder(&machine.path(RECORDS))?;
         machine.write_file(&CERTS.unfinished(), &text, Access::mode(0o600))
     }
-}
-
-/// What could not start with a cut file starts now: kubelet's pauses between two tries have grown meanwhile. Whether it does is asked later.
-fn await_api_server(machine: &Machine) -> Result<(), OpError> {
-    let begun = Instant::now();
-    while machine.is_real() && begun.elapsed() < COMES_BACK && !own_server::answers(machine)? {
-        std::thread::sleep(PAUSE);
-    }
-    Ok(())
 }
 
 /// One that was cut is empty, ends early, or has zeros in the place of what never reached the disk.

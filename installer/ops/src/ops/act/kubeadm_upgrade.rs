@@ -5,6 +5,7 @@
 //! for, whether it ended well, and what a worker had before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, Progress, UpgradeOf};
 use kubexm_spec::{Digest, depot};
@@ -15,12 +16,14 @@ use super::files::UPGRADE_MARK as MARK;
 use super::perform::Perform;
 use super::{kubeadm_files, mark};
 use crate::fsio::{self, Access};
-use crate::kube::{self, kubectl};
+use crate::kube::{self, kubectl, own_server};
 use crate::system::{ActContext, Program};
 use crate::{Machine, OpError, transient};
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
 const API_SERVER: &str = "kube-apiserver";
+/// How long the API server may take to come back after a boot.
+const COMES_BACK: Duration = Duration::from_secs(180);
 /// What `kubeadm upgrade node` writes on a worker; without secrets.
 const OF_KUBELET: [&str; 3] =
     ["/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env", "/var/lib/kubelet/instance-config.yaml"];
@@ -118,6 +121,10 @@ impl Perform for KubeadmUpgrade {
             None => false,
         };
         if !waited_for {
+            // Its host may have booted just now.
+            if self.of.is_control_plane() {
+                own_server::wait_for(machine, COMES_BACK)?;
+            }
             let upgraded = match &self.of {
                 UpgradeOf::Cluster { config: Some(config) } => {
                     upload(machine, config).and_then(|()| machine.run_act(&upgrade))
