@@ -71,8 +71,9 @@ pub(super) struct Model<'u> {
     sets_left: Cell<u64>,
 }
 
-/// How many comparisons a decision counts as.
+/// How many comparisons a decision counts as, and so many of what the model has as one more: resolvo goes through what a decision touches.
 const DECISION: usize = 1_000;
+const TOUCHED: u64 = 16;
 
 impl<'u> Model<'u> {
     pub(super) fn new(universe: &'u Universe<'u>) -> Self {
@@ -366,7 +367,8 @@ impl DependencyProvider for Model<'_> {
     fn should_cancel_with_value(&self) -> Option<Box<dyn Any>> {
         let left = self.left.get().saturating_sub(1);
         self.left.set(left);
-        self.universe.spend(DECISION);
+        let sets = self.universe.limits.sets - self.sets_left.get();
+        self.universe.spend(DECISION + usize::try_from(sets / TOUCHED).unwrap_or(usize::MAX));
         let stop: Box<dyn Any> = Box::new(());
         (left == 0 || self.universe.is_spent() || self.is_full()).then_some(stop)
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use kubexm_plan::cluster_facts::Component;
 use kubexm_session::{Access, ClusterSource, Opened, Recipe, Session, UpgradeOptions};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{ArtifactKey, ExitCode, KubernetesVersion, Program, depot};
@@ -127,7 +128,9 @@ fn running(shell: &Shell<'_>, args: &ChangeArgs, last: Opened) -> Result<Option<
     let source = ClusterSource::Bundle(Box::new(last));
     let access = Access::obtain(&session, source.cluster(), &args.bundle.trust.options(), &hosts)?;
     let facts = shell.wait(session.view(&source, &access, &hosts))?.facts;
-    let servers = facts.components.iter().filter(|component| component.name == "kube-apiserver");
+    let planes = &source.cluster().role_groups.control_plane;
+    let is_server = |one: &&Component| one.name == "kube-apiserver" && planes.contains(&one.node);
+    let servers = facts.components.iter().filter(is_server);
     let tags = servers.filter_map(|server| depot::split_reference(&server.image).1);
     Ok(tags.chain(facts.server_version.as_deref()).filter_map(|version| version.parse().ok()).min())
 }

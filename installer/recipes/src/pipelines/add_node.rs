@@ -287,7 +287,9 @@ fn check_compatible(
     {
         return Err(RecipeError::IdentityMismatch { cluster: cx.cluster.name.clone(), planned, found });
     }
-    let servers = running.components.iter().filter(|component| component.name == "kube-apiserver");
+    // A worker may have a pod that says so, too.
+    let is_of_plane = |node: &String| cx.cluster.role_groups.control_plane.contains(node);
+    let servers = running.components.iter().filter(|one| one.name == "kube-apiserver" && is_of_plane(&one.node));
     let tags = servers.filter_map(|server| depot::split_reference(&server.image).1);
     let first = nodes.first().ok_or(RecipeError::NoHosts { what: "hosts" })?;
     let bundle = cx.kubernetes_version(first.platform)?;

@@ -412,6 +412,10 @@ fn between_two_versions_a_control_plane_is_added_with_one_of_them_and_a_worker_w
     };
     let of_both = add(["v1.35.0", "v1.34.4"], "v1.35.0", "node4").expect("a worker of the older version");
     assert_eq!(judged_on(&of_both), ["node4"], "what the others have is not in this bundle");
+    // What a worker runs under that name is no API server.
+    let components = vec![server("node1", "v1.34.4"), server("node4", "evil")];
+    let running = ClusterFacts { components, ..ClusterFacts::default() };
+    add_node(&site.cx(), &running, &["node3".to_owned()]).expect("no version of an API server");
     let of_one = add(["v1.34.4", "v1.34.4"], "v1.34.4", "node4").expect("a worker");
     assert!(judged_on(&of_one).is_empty());
     assert!(add(["v1.33.13", "v1.33.13"], "v1.33.13", "node3").is_err());

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, Progress, UpgradeOf};
-use kubexm_spec::{Digest, depot};
+use kubexm_spec::{Digest, KubernetesVersion, depot};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ const COMES_BACK: Duration = Duration::from_secs(180);
 const OF_KUBELET: [&str; 3] =
     ["/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env", "/var/lib/kubelet/instance-config.yaml"];
 /// kubeadm waits five minutes for each of the static pods to change.
-const LIMIT_S: u64 = 1700;
+const LIMIT_S: u64 = 1600;
 
 /// The content of the file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,6 +48,9 @@ struct Mark {
     /// The files of a worker's kubelet before the upgrade, and their copies, by path; none for one that did not exist.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     before: BTreeMap<String, Option<String>>,
+    /// kubeadm has run while every API server was new: what kube-proxy is afterwards is somebody else's doing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    addons_tried: bool,
 }
 
 impl Mark {
@@ -94,7 +97,7 @@ impl Perform for KubeadmUpgrade {
         if !mark.ended_well {
             return Ok(Progress::HalfDone);
         }
-        let done = has_images(machine, &self.images)? && !has_old_addons(machine, self);
+        let done = has_images(machine, &self.images)? && (mark.addons_tried || !has_old_addons(machine, self));
         Ok(if done { Progress::Done } else { Progress::NotBegun })
     }
 
@@ -112,7 +115,9 @@ impl Perform for KubeadmUpgrade {
             (_, UpgradeOf::Worker) => (kubelet_files(machine)?, BTreeMap::new(), BTreeSet::new()),
         };
         let act = running.clone().or_else(|| machine.act().cloned());
-        let mut mark = Mark { version: self.version.clone(), ended_well: false, act, configs, replaces, before };
+        let addons_tried = false;
+        let mut mark =
+            Mark { version: self.version.clone(), ended_well: false, act, configs, replaces, before, addons_tried };
         mark.write(machine)?;
         let upgrade = program(self);
         let waited_for = match running {
@@ -151,7 +156,7 @@ impl Perform for KubeadmUpgrade {
         if mark::any_ended_well(machine)? {
             kubeadm_files::record(machine)?;
         }
-        (mark.ended_well, mark.act) = (true, None);
+        (mark.ended_well, mark.act, mark.addons_tried) = (true, None, all_servers_are_new(machine, self));
         mark.write(machine)
     }
 }
@@ -274,7 +279,17 @@ fn has_images(machine: &Machine, images: &BTreeMap<String, String>) -> Result<bo
 /// Whether every API server is upgraded and kube-proxy is not. kubeadm upgrades it with the last control plane of the old version; where that one
 /// has died, and a new one has joined in its place, nothing of kubeadm's comes after it. What the cluster does not say is taken for done.
 fn has_old_addons(machine: &Machine, upgrade: &KubeadmUpgrade) -> bool {
-    let image_at = |object: &Value, path: &str| object.pointer(path).and_then(Value::as_str).map(str::to_owned);
+    let proxy =
+        || kube::get(machine, ["daemonset", "kube-proxy", "--namespace", "kube-system", "--ignore-not-found"]).ok();
+    let is_old = |image: String| {
+        let tag = depot::split_reference(&image).1.and_then(|tag| tag.parse::<KubernetesVersion>().ok());
+        tag.zip(upgrade.version.parse().ok()).is_some_and(|(proxy, version)| proxy < version)
+    };
+    all_servers_are_new(machine, upgrade)
+        && proxy().and_then(|proxy| image_at(&proxy, "/spec/template/spec/containers/0/image")).is_some_and(is_old)
+}
+
+fn all_servers_are_new(machine: &Machine, upgrade: &KubeadmUpgrade) -> bool {
     let Some(wanted) = upgrade.images.get(API_SERVER) else { return false };
     let Ok(pods) = kube::get(machine, ["pods", "--namespace", "kube-system", "--selector", "tier=control-plane"])
     else {
@@ -286,12 +301,11 @@ fn has_old_addons(machine: &Machine, upgrade: &KubeadmUpgrade) -> bool {
         name.strip_prefix(API_SERVER).is_some_and(|node| node.starts_with('-'))
     });
     let servers: Vec<_> = servers.map(|pod| image_at(pod, "/spec/containers/0/image")).collect();
-    if servers.is_empty() || servers.iter().any(|image| image.as_ref() != Some(wanted)) {
-        return false;
-    }
-    let proxy = kube::get(machine, ["daemonset", "kube-proxy", "--namespace", "kube-system", "--ignore-not-found"]);
-    let image = proxy.ok().and_then(|proxy| image_at(&proxy, "/spec/template/spec/containers/0/image"));
-    image.is_some_and(|image| depot::split_reference(&image).1 != Some(upgrade.version.as_str()))
+    !servers.is_empty() && servers.iter().all(|image| image.as_ref() == Some(wanted))
+}
+
+fn image_at(object: &Value, path: &str) -> Option<String> {
+    object.pointer(path).and_then(Value::as_str).map(str::to_owned)
 }
 
 fn has_image(machine: &Machine, pod: &str, image: &str) -> Result<bool, OpError> {

@@ -54,7 +54,9 @@ impl<'f> Found<'f> {
         known(running)?;
         let target = version(&cx.kubernetes_version(site.first.platform)?, "the bundle's kubeadm")?;
         let mut api_servers = Vec::new();
-        let servers = running.components.iter().filter(|component| component.name == "kube-apiserver");
+        // A worker may have a pod that says so, too.
+        let is_of_plane = |node: &String| cx.cluster.role_groups.control_plane.contains(node);
+        let servers = running.components.iter().filter(|one| one.name == "kube-apiserver" && is_of_plane(&one.node));
         for server in servers {
             let tag = depot::split_reference(&server.image).1.unwrap_or_default();
             api_servers.push(version(tag, &format!("kube-apiserver on {}", server.node))?);
