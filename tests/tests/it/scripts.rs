@@ -58,7 +58,7 @@ fn scenes_with(line: &str) -> BTreeSet<String> {
 }
 
 fn commits() -> impl Iterator<Item = Choice> {
-    (0..32).map(|hash| Choice::of(&["--commit", &format!("{hash:040x}")]))
+    (0..64).map(|hash| Choice::of(&["--commit", &format!("{hash:040x}")]))
 }
 
 #[test]
