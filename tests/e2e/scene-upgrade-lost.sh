@@ -33,7 +33,7 @@ check "a bundle of v$LAB_K8S_NEXT is built" next_bundle
 [ "$HELD" = 1 ] || return 0
 next() { install "$1" --bundle "$NEXT_FILE" --base "$FLEET_FILE" -f "$NEXT_YAML" -y --accept-new-host-keys "${@:2}"; }
 
-# Not while kubeadm is at work on another one: it waits for all members of etcd, and gives up after some twenty minutes.
+# Not while kubeadm is at work on another one: it waits for all members of etcd, for more than ten minutes.
 dies_in_the_middle() {
   local code=0 upgrade
   next upgrade > "$WORK/lost-in-upgrade.log" 2>&1 &

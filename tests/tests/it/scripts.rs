@@ -148,7 +148,7 @@ fn a_part_of_the_bench_that_cannot_run_is_named_and_the_others_figures_are_kept(
     assert_eq!(json["comparisons"][0]["ratio"], 0.5);
 }
 
-/// Whoever reads the end of a test run must not believe that somebody looked.
+/// The end of a test run does not read as if somebody had looked.
 #[test]
 fn where_there_is_no_database_of_advisories_it_is_said_that_nothing_was_checked() {
     let empty = tempfile::tempdir().expect("a folder");

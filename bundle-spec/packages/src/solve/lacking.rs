@@ -86,8 +86,8 @@ mod tests {
         let pool = Pool::new(Family::Rpm, "x86_64", vec![repo], Vec::new());
         let plan = node_plan(&pool, &[], &baseline, &BTreeMap::new());
         let few = Limits { comparisons: 1_000_000, ..Limits::default() };
-        let told = left_lacking_within(few, &pool, (&baseline, &baseline), &plan);
-        assert!(told.len() == 1 && told[0].contains("compared 1000000 times"), "{told:?}");
+        let sentences = left_lacking_within(few, &pool, (&baseline, &baseline), &plan);
+        assert!(sentences.len() == 1 && sentences[0].contains("compared 1000000 times"), "{sentences:?}");
         let small = Baseline { packages: installed::read(&one(0, 10)).unwrap(), ..Baseline::default() };
         assert!(left_lacking_within(few, &pool, (&small, &small), &plan).is_empty());
     }
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_left_lacking_is_told_in_a_hundred_sentences() {
+    fn what_would_be_left_lacking_is_said_in_a_hundred_sentences() {
         let needs: String = (0..150).map(|at| format!("N\tp{at}\t0\t1\t1\tnoarch\nR\told\t0\t\n")).collect();
         let with = |list: &str| Baseline { packages: installed::read(list).unwrap(), ..Baseline::default() };
         let (before, rest) = (with(&format!("N\told\t0\t1\t1\tnoarch\n{needs}")), with(&needs));
         let pool = Pool::new(Family::Rpm, "x86_64", Vec::new(), Vec::new());
         let plan = node_plan(&pool, &[], &before, &BTreeMap::new());
-        let told = left_lacking(&pool, &before, &rest, &plan);
-        assert_eq!((told.len(), told[0].as_str()), (101, "p0 1-1 needs old"));
-        assert_eq!(told[100], "50 more need something");
+        let sentences = left_lacking(&pool, &before, &rest, &plan);
+        assert_eq!((sentences.len(), sentences[0].as_str()), (101, "p0 1-1 needs old"));
+        assert_eq!(sentences[100], "50 more need something");
     }
 }

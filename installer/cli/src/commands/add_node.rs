@@ -5,6 +5,7 @@ use kubexm_terminal::{Display, Failure};
 
 use super::args::{AsideArgs, CaArgs, ChangeArgs};
 use super::change;
+use crate::render::ended;
 
 /// Add hosts of cluster.yaml to the cluster, as workers or control planes
 ///
@@ -26,5 +27,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
-    change::run("add-node", &args.change, args.aside, CaArgs::default(), Recipe::AddNode(&args.nodes), display)
+    let recipe = Recipe::AddNode(&args.nodes);
+    let ended = change::run("add-node", &args.change, args.aside, CaArgs::default(), recipe, display)?;
+    ended::report(&ended, "", display)
 }

@@ -5,23 +5,10 @@ use kubexm_terminal::{Display, Failure};
 
 use super::args::{AsideArgs, CaArgs, ChangeArgs};
 use super::resume_command::Again;
-use crate::render::ended;
 use crate::terminal::Shell;
 
-/// Verifies, inspects the hosts, plans, asks, and executes the plan.
+/// Verifies, inspects the hosts, plans, asks, and executes the plan. How it ended is for the caller to report.
 pub fn run(
-    verb: &str,
-    args: &ChangeArgs,
-    aside: AsideArgs,
-    ca: CaArgs,
-    recipe: Recipe<'_>,
-    display: &Display,
-) -> Result<(), Failure> {
-    ended::report(&execute(verb, args, aside, ca, recipe, display)?, "", display)
-}
-
-/// The same, without a word of how it ended.
-pub fn execute(
     verb: &str,
     args: &ChangeArgs,
     aside: AsideArgs,

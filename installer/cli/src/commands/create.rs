@@ -9,6 +9,7 @@ use super::args::{AsideArgs, CaArgs, ChangeArgs};
 use super::create_from_backup::Backup;
 use super::s3_args::S3Args;
 use super::{change, create_from_backup};
+use crate::render::ended;
 
 /// Create a cluster from the bundle: verify, preflight, plan, ask, install
 ///
@@ -47,7 +48,10 @@ pub struct Args {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     match &args.from_backup {
-        None => change::run("create", &args.change, args.aside, args.ca, Recipe::Create, display),
+        None => {
+            let ended = change::run("create", &args.change, args.aside, args.ca, Recipe::Create, display)?;
+            ended::report(&ended, "", display)
+        }
         Some(backup) => {
             let backup = Backup { at: backup, s3: &args.s3, allow_unauthenticated: args.allow_unauthenticated };
             create_from_backup::run(&args.change, args.aside, &backup, display)

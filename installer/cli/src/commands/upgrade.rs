@@ -9,6 +9,7 @@ use kubexm_terminal::{Display, Failure};
 
 use super::args::{AsideArgs, CaArgs, ChangeArgs};
 use super::{change, upgrade_walk};
+use crate::render::ended;
 
 /// Bring the cluster to the Kubernetes version of a bundle, one minor version at a time
 ///
@@ -116,5 +117,6 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         return upgrade_walk::run(&args.change, &args.then, &options, display);
     }
     let recipe = Recipe::Upgrade(&options);
-    change::run("upgrade", &args.change, AsideArgs::default(), CaArgs::default(), recipe, display)
+    let ended = change::run("upgrade", &args.change, AsideArgs::default(), CaArgs::default(), recipe, display)?;
+    ended::report(&ended, "", display)
 }

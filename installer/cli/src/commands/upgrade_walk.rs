@@ -23,8 +23,8 @@ struct Leg {
 pub fn run(args: &ChangeArgs, then: &[PathBuf], options: &UpgradeOptions, display: &Display) -> Result<(), Failure> {
     let shell = Shell::changing(display, args.yes)?;
     let session = shell.session();
-    let (legs, last) = opened(&session, args, then)?;
     shell.check_can_confirm()?;
+    let (legs, last) = verified(&session, args, then)?;
     let running = running(&shell, args, last)?;
     let is_passed = |leg: &Leg| running.as_ref().is_some_and(|running| leg.to < *running);
     // The last one is never passed over: that the cluster is beyond it is refused, and not taken for done.
@@ -38,15 +38,17 @@ pub fn run(args: &ChangeArgs, then: &[PathBuf], options: &UpgradeOptions, displa
     for (at, leg) in left.iter().enumerate() {
         let rest = &left[at + 1..];
         let args = ChangeArgs { bundle: leg.bundle.clone(), ..args.clone() };
-        if rest.is_empty() {
-            let recipe = Recipe::Upgrade(options);
-            return change::run("upgrade", &args, AsideArgs::default(), CaArgs::default(), recipe, display);
-        }
         // Add-ons and packages are those of the last one.
-        let options = UpgradeOptions { keep_addons: true, os_packages: false, ..*options };
+        let options = match rest.is_empty() {
+            true => *options,
+            false => UpgradeOptions { keep_addons: true, os_packages: false, ..*options },
+        };
         let recipe = Recipe::Upgrade(&options);
+        let ended = change::run("upgrade", &args, AsideArgs::default(), CaArgs::default(), recipe, display);
+        if rest.is_empty() {
+            return ended::report(&ended?, "", display);
+        }
         let next = format!("the same command again goes on with {}", versions(rest));
-        let ended = change::execute("upgrade", &args, AsideArgs::default(), CaArgs::default(), recipe, display);
         let ended = ended.inspect_err(|_| note(format!("once the cluster has {}, {next}", leg.to)))?;
         if !ended::is_done(&ended) {
             note(format!("once this upgrade has ended well (`kubexm-install resume`), {next}"));
@@ -57,13 +59,12 @@ pub fn run(args: &ChangeArgs, then: &[PathBuf], options: &UpgradeOptions, displa
     Ok(())
 }
 
-/// Every bundle, opened and verified, in the order of the versions; and the last one.
-fn opened(session: &Session<'_>, args: &ChangeArgs, then: &[PathBuf]) -> Result<(Vec<Leg>, Opened), Failure> {
-    let mut legs: Vec<Leg> = Vec::new();
-    let mut bundles = vec![args.bundle.clone()];
-    bundles.extend(then.iter().map(|path| BundleArgs { bundle: vec![path.clone()], ..args.bundle.clone() }));
-    let (mut last, mut before): (Option<Opened>, Vec<PathBuf>) = (None, args.bundle.bases.clone());
-    for mut bundle in bundles {
+/// Every bundle in the order of the versions, and the last one, opened. All are compared with each other before the first is read whole.
+fn verified(session: &Session<'_>, args: &ChangeArgs, then: &[PathBuf]) -> Result<(Vec<Leg>, Opened), Failure> {
+    let then = then.iter().map(|path| BundleArgs { bundle: vec![path.clone()], ..args.bundle.clone() });
+    let (mut legs, mut all): (Vec<Leg>, Vec<Opened>) = (Vec::new(), Vec::new());
+    let mut before = args.bundle.bases.clone();
+    for mut bundle in std::iter::once(args.bundle.clone()).chain(then) {
         // What is no delta needs none of them, and would have them read.
         if session.is_delta(&bundle.options())? {
             bundle.bases.clone_from(&before);
@@ -72,17 +73,20 @@ fn opened(session: &Session<'_>, args: &ChangeArgs, then: &[PathBuf]) -> Result<
         let opened = session.open(&bundle.options())?;
         opened.check_closed_world()?;
         let to = version(&opened)?;
-        if let (Some(last), Some(leg)) = (&last, legs.last()) {
-            in_order((last, &leg.to), (&opened, &to))?;
-            opened.check_after(last)?;
+        if let (Some(earlier), Some(leg)) = (all.last(), legs.last()) {
+            in_order((earlier, &leg.to), (&opened, &to))?;
+            opened.check_after(earlier)?;
         }
-        drop(session.open(&bundle.options())?.verify(session)?);
         legs.push(Leg { bundle, to });
-        last = Some(opened);
+        all.push(opened);
+    }
+    // Not of the others: those that the cluster is beyond are rightly older than what is installed.
+    all.last().map_or(Ok(()), |last| last.check_remembered(session))?;
+    let mut last = None;
+    for opened in all {
+        last = Some(opened.verify(session)?.into_opened());
     }
     let last = last.ok_or_else(|| Failure::new(ExitCode::Usage, "no bundle was given"))?;
-    // Not of the others: those that the cluster is beyond are rightly older than what is installed.
-    last.check_remembered(session)?;
     Ok((legs, last))
 }
 

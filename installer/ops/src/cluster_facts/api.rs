@@ -16,7 +16,7 @@ use crate::{Machine, OpError};
 
 const VERSION: &str = "/version";
 const ALL_NODES: &str = "/api/v1/nodes";
-/// Its DaemonSet.
+/// The DaemonSet that kubeadm makes.
 const KUBE_PROXY: &str = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy";
 const STATIC_PODS: &str = "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane";
 /// The most budgets that are looked at: whoever has rights in one namespace makes any number of them, and a host has a time to answer.
@@ -56,7 +56,7 @@ pub(super) fn look(machine: &Machine, host: &str) -> Seen {
         (answers, budgets, metrics.join().unwrap_or_else(|_| Err(fault())))
     });
     let mut seen = Seen { server_version: version["gitVersion"].as_str().map(str::to_owned), ..Seen::default() };
-    // A cluster may have none, and an old one is found all the same.
+    // A cluster may have none, and only what an upgrade left unfinished is looked for with it: no gap.
     let proxy = proxy.ok().flatten().map(|proxy| text(&proxy, "/spec/template/spec/containers/0/image"));
     seen.kube_proxy = proxy.filter(|image| !image.is_empty());
     seen.nodes = items(gaps.note(NODES, nodes)).iter().map(node).collect();

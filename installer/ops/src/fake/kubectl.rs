@@ -90,9 +90,7 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         }
         // `kube-proxy-image`: what its DaemonSet has.
         ["get", "-o", "json", "daemonset", "kube-proxy", ..] => match system.setting::<String>("kube-proxy-image") {
-            Some(image) => {
-                Output::text(json!({"spec": {"template": {"spec": {"containers": [{"image": image}]}}}}).to_string())
-            }
+            Some(image) => Output::text(kube_proxy(&image).to_string()),
             None => Output::default(),
         },
         ["get", "-o", "json", "pods", ..] => Output::text(pods(state)),
@@ -264,6 +262,11 @@ fn drain(system: &RootedSystem, state: &mut State, name: &str, options: &[&str])
 }
 
 /// The API server's answer for a path.
+/// Its DaemonSet.
+fn kube_proxy(image: &str) -> Value {
+    json!({"spec": {"template": {"spec": {"containers": [{"image": image}]}}}})
+}
+
 fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
     if let Some(revisions) = releases::listed(state, path) {
         return revisions;
@@ -294,6 +297,9 @@ fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
     let found = match path.trim_start_matches("/api/v1/") {
         "/version" => Some(json!({"gitVersion": versions::version_of_api(state)})),
         "/metrics" => return Output::text(String::new()),
+        "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy" => {
+            system.setting::<String>("kube-proxy-image").map(|image| kube_proxy(&image))
+        }
         "/apis/policy/v1/poddisruptionbudgets" => Some(page_of(budgets())),
         "nodes" => Some(json!({"items": state.cluster.nodes.values().collect::<Vec<_>>()})),
         "namespaces/kube-system/configmaps" => {

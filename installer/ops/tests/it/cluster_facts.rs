@@ -31,6 +31,18 @@ fn gaps(facts: &ClusterFacts) -> Vec<&str> {
     facts.gaps.iter().map(|gap| gap.what.as_str()).collect()
 }
 
+/// An upgrade may have ended before kubeadm upgraded it.
+#[test]
+fn the_image_of_kube_proxy_is_seen_and_a_cluster_without_it_has_no_gap() {
+    let host = control_plane();
+    let none = cluster_facts::collect(&host.machine, "node1");
+    let image = "registry.k8s.io/kube-proxy:v1.34.4";
+    host.put("/run/kubexm-double/kube-proxy-image", json!(image).to_string());
+    let one = cluster_facts::collect(&host.machine, "node1");
+    assert_eq!((none.kube_proxy, one.kube_proxy.as_deref()), (None, Some(image)));
+    assert_eq!(none.gaps, one.gaps);
+}
+
 /// Who has rights in one namespace makes any number of them, each as large as an object may be.
 #[test]
 fn budgets_of_users_are_read_in_pages_and_so_many_of_them_are_looked_at() {

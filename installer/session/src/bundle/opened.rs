@@ -311,6 +311,11 @@ impl Verified {
     pub const fn opened(&self) -> &Opened {
         &self.0
     }
+
+    /// The same, for what needs no proof of it.
+    pub fn into_opened(self) -> Opened {
+        self.0
+    }
 }
 
 /// Reads every byte of one bundle, and reports the progress.

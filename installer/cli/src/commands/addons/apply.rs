@@ -5,6 +5,7 @@ use kubexm_terminal::{Display, Failure};
 
 use crate::commands::args::{AsideArgs, CaArgs, ChangeArgs};
 use crate::commands::change;
+use crate::render::ended;
 
 /// Install, upgrade and remove the add-ons of a running cluster, and nothing of its hosts
 ///
@@ -28,5 +29,6 @@ pub struct Args {
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let recipe = Recipe::AddonsApply(&args.names);
-    change::run("addons apply", &args.change, AsideArgs::default(), CaArgs::default(), recipe, display)
+    let ended = change::run("addons apply", &args.change, AsideArgs::default(), CaArgs::default(), recipe, display)?;
+    ended::report(&ended, "", display)
 }

@@ -262,7 +262,7 @@ mod tests {
     use super::super::unsynced::assert_names_are_synced;
     use super::*;
 
-    /// It came in this request, and the controller believes that it stays.
+    /// It came in this request, and the controller does not ask for it again.
     #[test]
     fn a_blob_is_not_reported_as_fetched_before_its_name_is_on_disk() {
         let _ = rustls::crypto::ring::default_provider().install_default();

@@ -85,7 +85,8 @@ pub(crate) fn unreadable(machine: &Machine) -> Option<OpError> {
 
 /// Whether it was started on this host, whatever became of it.
 pub(crate) fn has_begun(upgrade: &KubeadmUpgrade, machine: &Machine) -> Result<bool, OpError> {
-    Ok(Mark::read(machine)?.is_some_and(|mark| mark.version == upgrade.version))
+    let mark = Mark::read(machine)?.filter(|mark| mark.version == upgrade.version);
+    mark.map_or(Ok(false), |mark| Ok(!mark.ended_well || has_images(machine, &upgrade.images)?))
 }
 
 impl Perform for KubeadmUpgrade {
