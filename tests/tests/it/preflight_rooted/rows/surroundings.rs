@@ -31,7 +31,7 @@ pub const ROWS: &[Row] = rows! {
         } => "systemd-resolved", "that pods reach", "spec.extra.resolves";
 
     "settings" Warn NODE1, "SELinux enforcing", |s| s.node1().put("/sys/fs/selinux/enforce", "1")
-        => "SELinux enforcing", "permissive", "system.selinux: permissive";
+        => "SELinux enforcing", "permissive", "system.selinux: confine";
     "settings" Warn NODE1, "fapolicyd, which refuses our programs", |s| s.node1().unit("fapolicyd.service", true)
         => "fapolicyd active", "rules that allow programs", "fapolicyd-cli --file add /usr/local/bin";
     "settings" Warn NODE2, "FIPS mode", |s| s.node2().put("/proc/sys/crypto/fips_enabled", "1\n")
