@@ -94,6 +94,14 @@ pub(super) fn upgrade(system: &RootedSystem, state: &mut State, args: &[&str]) -
         put(system, "/etc/kubernetes/tmp/kubeadm-upgrade-dryrun7/config.yaml", "double: kubelet's config\n")?;
         return Ok(Output::text("[dryrun] Finished dryrunning successfully!\n"));
     }
+    // `unhealthy-kubeadm-upgrade`: so many more times kubeadm's health check fails, as on a host that has just booted.
+    let unhealthy = format!("{FOLDER}/unhealthy-kubeadm-upgrade");
+    let times = system.read(&unhealthy).and_then(|times| times.trim().parse::<u32>().ok()).unwrap_or_default();
+    if let Some(left) = times.checked_sub(1) {
+        put(system, &unhealthy, &left.to_string())?;
+        let job = "[ERROR CreateJob]: Job \"upgrade-health-check-7v5kq\" in the namespace \"kube-system\" did not complete in 15s";
+        return Ok(Output::failed(1, format!("[preflight] Some fatal errors occurred:\n\t{job}")));
+    }
     let kill = system.at(&format!("{FOLDER}/kill-kubeadm-upgrade"));
     if kill.exists() {
         crate::fsio::remove(&kill)?;

@@ -110,6 +110,27 @@ fn another_version_is_another_upgrade_and_an_edited_manifest_is_no_upgrade() {
     assert!(satisfied(&first(), machine));
 }
 
+/// After a boot nobody runs the Job of kubeadm's health check within its 15 s: it is asked again, and not without end.
+#[test]
+fn a_health_check_that_a_host_which_has_booted_does_not_pass_yet_is_asked_again() {
+    let fleet = fleet();
+    let host = &fleet.hosts[0];
+    host.put("/run/kubexm-double/unhealthy-kubeadm-upgrade", "7");
+    dispatch::converge(&first(), &host.machine).expect("the eighth one passes");
+    assert!(satisfied(&first(), &host.machine));
+    let fleet = self::fleet();
+    let host = &fleet.hosts[0];
+    host.put("/run/kubexm-double/unhealthy-kubeadm-upgrade", "100");
+    let error = dispatch::converge(&first(), &host.machine).expect_err("it never passes").to_string();
+    assert!(error.contains("[ERROR CreateJob]") && error.contains("are as before"), "{error}");
+    assert_eq!(host.read("/run/kubexm-double/unhealthy-kubeadm-upgrade"), "92");
+    // What kubeadm finds otherwise is final.
+    host.put("/run/kubexm-double/unhealthy-kubeadm-upgrade", "0");
+    host.put("/run/kubexm-double/refuse-kubeadm-upgrade", "CoreDNSMigration]: start version '1.9' not supported");
+    let error = dispatch::converge(&first(), &host.machine).expect_err("refused").to_string();
+    assert!(error.contains("CoreDNSMigration"), "{error}");
+}
+
 #[test]
 fn one_that_was_killed_half_way_is_run_again() {
     let fleet = fleet();

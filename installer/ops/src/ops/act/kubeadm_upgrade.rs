@@ -27,6 +27,12 @@ const COMES_BACK: Duration = Duration::from_secs(180);
 /// What `kubeadm upgrade node` writes on a worker; without secrets.
 const OF_KUBELET: [&str; 3] =
     ["/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env", "/var/lib/kubelet/instance-config.yaml"];
+/// kubeadm's own checks that a host which has just booted does not pass yet: a Job has 15 s to end, and the nodes of all control planes must be
+/// Ready (`cmd/kubeadm/app/phases/upgrade/health.go`).
+const PASS_LATER: [&str; 2] = ["[ERROR CreateJob]", "[ERROR ControlPlaneNodesReady]"];
+/// How often those are asked, and the pause between two times.
+const ASKED: u32 = 8;
+const PAUSE: Duration = Duration::from_secs(15);
 /// kubeadm waits five minutes for each of the static pods to change.
 const LIMIT_S: u64 = 1600;
 
@@ -133,10 +139,10 @@ impl Perform for KubeadmUpgrade {
             }
             let upgraded = match &self.of {
                 UpgradeOf::Cluster { config: Some(config) } => {
-                    upload(machine, config).and_then(|()| machine.run_act(&upgrade))
+                    upload(machine, config).and_then(|()| run(machine, &upgrade))
                 }
                 UpgradeOf::Cluster { config: None } | UpgradeOf::ControlPlane | UpgradeOf::Worker => {
-                    machine.run_act(&upgrade)
+                    run(machine, &upgrade)
                 }
             };
             if let Err(error) = upgraded {
@@ -160,6 +166,19 @@ impl Perform for KubeadmUpgrade {
         (mark.ended_well, mark.act, mark.addons_tried) = (true, None, all_servers_are_new(machine, self));
         mark.write(machine)
     }
+}
+
+/// Runs kubeadm, and again where it has changed nothing yet since the cluster was not healthy for a moment.
+fn run(machine: &Machine, upgrade: &Program) -> Result<(), OpError> {
+    let passes_later = |error: &OpError| PASS_LATER.iter().any(|check| error.full().contains(check));
+    for _ in 1..ASKED {
+        match machine.run_act(upgrade) {
+            Err(error) if passes_later(&error) && machine.is_real() => std::thread::sleep(PAUSE),
+            Err(error) if passes_later(&error) => {}
+            ended => return ended.map(drop),
+        }
+    }
+    machine.run_act(upgrade).map(drop)
 }
 
 /// kubeadm looks nothing up on the internet: the version is given, or is that of the cluster's config.
