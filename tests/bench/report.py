@@ -42,6 +42,7 @@ COMPARED = [
     ("packages-solve", "apt-solve-cold", "read indexes and solve for 15 OS packages", "apt-get --print-uris, without its binary cache"),
     ("fleet-create", "fleet-by-hand", "install on three hosts", "a shell script: ssh, kubeadm, kubectl, hosts in parallel"),
     ("planes-kubexm", "planes-kubeadm", "three control planes with an etcd of kubexm's", "with kubeadm's etcd"),
+    ("upgrade", "upgrade-by-hand", "upgrade of one control plane and one worker", "kubeadm, kubectl, ssh by hand"),
     ("fleet-again", "ansible", "create on three hosts where all holds", "ansible looking at the same files, units and packages"),
 ]
 MEMORY = [
@@ -67,6 +68,8 @@ MEMORY = [
     ("fleet-create", "install on three hosts, where it is called"),
     ("fleet-again", "the same again"),
 ]
+
+NOTHING_TO_DO = ["upgrade", "create", "add-node", "certs-renew", "certs-check", "drift", "status"]
 
 samples = collections.defaultdict(dict)  # what → round → (seconds, kB, CPU seconds)
 with open(f"{work}/samples.tsv") as file:
@@ -218,6 +221,7 @@ document = {
     "sizes": sizes(),
     "again": again(),
     "fetching": fetching(),
+    "nothingToDo": [{"what": verb, "seconds": seconds(f"no-op-{verb}")} for verb in NOTHING_TO_DO if samples[f"no-op-{verb}"]],
     "peakMemory": memory(),
     "diskOnRegistryHost": disk(),
     "sshBytesOfSecondRun": ssh(),
@@ -265,6 +269,12 @@ def table():
         row("---", "---:", "---:")
         for s in found["steps"]:
             row(s["step"], f"{s['firstMilliseconds']:.0f} ms", f"{s['milliseconds']:.0f} ms")
+    if found := document["nothingToDo"]:
+        print()
+        row("day two, where nothing is to do", "takes", "wanted")
+        row("---", "---:", "---:")
+        for command in found:
+            row(command["what"], spread(command["seconds"]), "≤ 3 s")
     if found := document["fetching"]:
         print()
         row("fetching", "", "wanted")

@@ -24,6 +24,7 @@ lab host root l2 ip address add $VIP/24 dev host0
 check "one that a host has as its own" says 53 "$VIP on host0" vip vip-2 create
 lab host root l2 ip address del $VIP/24 dev host0
 check "one of another network" says 53 "its address is in no network with 10.78.0.100" vip vip-elsewhere create
+check "a router id that somebody else in the network announces" announced says 53 "10.77.0.1 announces router id 100" vip vip-2 create
 # A program of that name that runs is enough.
 lab host root l1 'cp /bin/sleep /run/haproxy && systemd-run --unit theirs /run/haproxy 600'
 check "a host with a haproxy of its own that runs" says 53 "haproxy running" vip vip-2 create

@@ -40,6 +40,26 @@ vip_nothing_to_do() {
 }
 vip_ready() { [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = "$1" ]; }
 
+# announced CMD...: while a machine outside of the cluster announces the router id of the address to everybody in the network (VRRP)
+announced() {
+  local job rc=0
+  lab in-net python3 - << 'PY' &
+import socket, time
+routers = socket.socket(socket.AF_INET, socket.SOCK_RAW, 112)
+routers.bind(("10.77.0.1", 0))
+routers.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("10.77.0.1"))
+announcement = bytes([0x31, 100, 100, 1, 0, 100, 0, 0]) + socket.inet_aton("10.77.0.77")
+for _ in range(600):
+    routers.sendto(announcement, ("224.0.0.18", 0))
+    time.sleep(0.5)
+PY
+  job=$!
+  "$@" || rc=1
+  pkill -P "$job" 2> /dev/null || true
+  kill "$job" 2> /dev/null || true
+  wait "$job" 2> /dev/null || true
+  return "$rc"
+}
 has_it() { lab host root "$1" ip -4 -o address show | grep -qF " $VIP/"; }
 holder() { local host; for host in l1 l2; do ! has_it "$host" 2> /dev/null || echo "$host"; done; }
 one_holder() { local found; found=$(holder); echo "holders: $found"; [ "$(wc -w <<< "$found")" = 1 ]; }
@@ -74,8 +94,8 @@ same_processes() { local now; now=$(processes); echo "$PROCESSES -> $now"; [ "$n
 # back_ends_are ADDRESSES: what back_ends of the scene says of each host
 back_ends_are() { local host found; for host in l1 l2; do found=$(back_ends $host); echo "$host: $found"; [ "$found" = "$1 " ] || return 1; done; }
 
-# asking FILE: a client of the API until that file is gone; a new connection each time
-asking() {
+# asking_the_address FILE: a client of the API until that file is gone; a new connection each time
+asking_the_address() {
   lab in-net bash -c "while [ -e $1 ]; do
     if curl -sk -f -m 1 -o /dev/null https://$VIP:6443/readyz; then echo ok \$(date +%s.%N); else echo no \$(date +%s.%N); fi
     sleep 0.1; done" > "$1.log"
@@ -97,7 +117,7 @@ PY
 during() {
   local limit=$1 file=$WORK/asking-$2 settles=$3 job rc=0; shift 3
   : > "$file"
-  asking "$file" & job=$!
+  asking_the_address "$file" & job=$!
   sleep 2
   "$@" || rc=1
   sleep "$settles"

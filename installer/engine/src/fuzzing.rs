@@ -31,6 +31,13 @@ pub fn wire(bytes: &[u8]) {
     }
 }
 
+/// A packet of VRRP from anybody in a host's network.
+pub fn vrrp(bytes: &[u8]) {
+    if let Some(advert) = kubexm_ops::probe::vrrp::advert(bytes) {
+        assert!(advert.addresses.len() * 4 <= bytes.len(), "{advert:?}");
+    }
+}
+
 /// The JSON of an answer of host `a`, which was asked about its step `os.swap`; another host has one of that name. Where the answer itself
 /// names what was asked (connections, members of etcd), it was asked for just that.
 pub fn answer(bytes: &[u8]) {

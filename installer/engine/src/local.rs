@@ -247,7 +247,12 @@ impl<W: Work> Link for LocalLink<W> {
     async fn dial(&self, dials: &[mesh::ConnectionCheck]) -> Result<Vec<mesh::ConnectionResult>, LinkError> {
         Ok(dials
             .iter()
-            .map(|dial| mesh::ConnectionResult { dial: dial.clone(), blocked: None, neighbour: None })
+            .map(|dial| mesh::ConnectionResult {
+                dial: dial.clone(),
+                blocked: None,
+                neighbour: None,
+                routers: Vec::new(),
+            })
             .collect())
     }
 

@@ -51,6 +51,9 @@ pub struct ConnectionCheck {
     /// PEM of a CA: the check succeeds only if who listens there has a certificate that it has signed. Nothing is sent to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority: Option<String>,
+    /// A router id of VRRP: in the network with the address it is listened for who announces that id already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router: Option<u8>,
 }
 
 /// The two ends of a connection as from a pod: addresses of the pod network that no pod has yet.
@@ -75,4 +78,19 @@ pub struct ConnectionResult {
     /// for it (ARP): an address whose packets a firewall drops still belongs to somebody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbour: Option<String>,
+    /// Who announces the router id of the dial.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routers: Vec<RouterAdvert>,
+}
+
+/// What one machine announces by VRRP (RFC 9568).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RouterAdvert {
+    /// The machine's own address.
+    pub from: Ipv4Addr,
+    /// The router id.
+    pub router: u8,
+    /// The addresses that the machine has or would take.
+    pub addresses: Vec<Ipv4Addr>,
 }

@@ -11,7 +11,7 @@ use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles, overlap};
 use kubexm_spec::names::FAN_OUT_PORT;
 
 use crate::context::PlanContext;
-use crate::{adoption, fan_out, network};
+use crate::{adoption, balancer, fan_out, network};
 
 /// kube-apiserver.
 pub const API_SERVER: u16 = API_PORT;
@@ -72,7 +72,8 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
     for from in &hosts {
         for to in hosts.iter().filter(|to| to.name != from.name && to.ip != from.ip) {
             let mut check = |address: IpAddr, port: Port| {
-                let dial = ConnectionCheck { to: to.name.to_owned(), address, port, pod: None, authority: None };
+                let dial =
+                    ConnectionCheck { to: to.name.to_owned(), address, port, pod: None, authority: None, router: None };
                 dials.entry(from.name).or_default().insert(dial);
                 listen.entry(to.name).or_default().insert(port);
             };
@@ -98,6 +99,7 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
                 port: tcp(port),
                 pod: None,
                 authority: None,
+                router: balancer::external::router_id(cx.cluster).filter(|_| from.roles.load_balancer),
             };
             dials.entry(from.name).or_default().insert(dial);
         }
@@ -112,6 +114,7 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
             port: tcp(API_SERVER),
             pod: Some(pod),
             authority: None,
+            router: None,
         };
         dials.entry(host.name).or_default().insert(dial);
     }

@@ -88,6 +88,7 @@ pub const TARGETS: &[Target] = &[
     target("kubeconfig", hosts::kubeconfig),
     target("sealed_authorities", hosts::sealed),
     target("backup_header", hosts::backup_header),
+    target("vrrp", hosts::vrrp),
     target("s3_answer", kubexm_s3::fuzzing::answer),
 ];
 

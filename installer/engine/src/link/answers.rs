@@ -225,6 +225,9 @@ fn shortened(diff: &str) -> String {
 }
 
 /// Cuts a text off after so many bytes, between two characters.
+/// Of one connection, and addresses of each.
+const MOST_ROUTERS: usize = 20;
+
 fn cut(text: &mut String, most: usize) {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most));
@@ -260,6 +263,10 @@ pub(crate) fn dialed(
     }
     let texts = dialed.iter_mut().flat_map(|one| [&mut one.blocked, &mut one.neighbour]);
     texts.flatten().for_each(|text| cut(text, LONGEST_LINE));
+    for one in &mut dialed {
+        one.routers.truncate(MOST_ROUTERS);
+        one.routers.iter_mut().for_each(|router| router.addresses.truncate(MOST_ROUTERS));
+    }
     Ok(dialed)
 }
 

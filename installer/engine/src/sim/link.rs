@@ -329,7 +329,7 @@ impl Link for SimLink {
             .map(|dial| {
                 // Nobody has a certificate of an earlier cluster.
                 let blocked = dial.authority.as_ref().map(|_| "refused".to_owned());
-                mesh::ConnectionResult { dial: dial.clone(), blocked, neighbour: None }
+                mesh::ConnectionResult { dial: dial.clone(), blocked, neighbour: None, routers: Vec::new() }
             })
             .collect())
     }

@@ -25,6 +25,7 @@ mod pods;
 mod registry;
 mod server;
 mod virtual_address;
+pub mod vrrp;
 
 use kubexm_plan::op::DrainedFor;
 use kubexm_plan::{Probe, ProbeAnswer};

@@ -42,3 +42,4 @@ mod survey;
 mod teardown;
 mod timers;
 mod traps;
+mod vrrp;

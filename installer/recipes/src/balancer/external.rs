@@ -65,6 +65,11 @@ pub fn of(cluster: &Cluster) -> Option<External<'_>> {
     })
 }
 
+/// The router id of its keepalived.
+pub fn router_id(cluster: &Cluster) -> Option<u8> {
+    of(cluster).map(|external| external.router)
+}
+
 /// Different for the addresses of one /24, and never 0.
 fn router_of(vip: IpAddr) -> u8 {
     let last = match vip {

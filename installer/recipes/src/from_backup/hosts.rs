@@ -136,6 +136,7 @@ pub fn dials(cx: &PlanContext<'_>, source: &BackupSource) -> (BTreeMap<String, V
         port: Port { protocol: Protocol::Tcp, number: address.port() },
         pod: None,
         authority: Some(ca.clone()),
+        router: None,
     };
     let dials = BTreeMap::from([(first.name.clone(), all.into_iter().map(check).collect())]);
     (dials, (not_asked > 0).then(|| unasked(&first.name, not_asked)))

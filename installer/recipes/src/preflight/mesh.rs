@@ -3,6 +3,7 @@
 //! Not one of [`super::CHECKS`]: it needs the results of connections between agents, not only facts.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use kubexm_plan::mesh::ConnectionResult;
 use kubexm_spec::cluster::{Firewall, Host};
@@ -26,7 +27,7 @@ pub fn findings(cx: &PlanContext<'_>, dialed: &BTreeMap<String, Vec<ConnectionRe
     let (sharing, blocked): (Vec<_>, Vec<_>) =
         blocked.partition(|(_, dialed, _)| dialed.dial.port.number == FAN_OUT_PORT && dialed.dial.to != LOAD_BALANCER);
     let blocked = blocked.into_iter().map(|(from, dialed, reason)| finding(cx, from, dialed, reason));
-    blocked.chain(unshared(cx, &sharing)).chain(taken(cx, all)).collect()
+    blocked.chain(unshared(cx, &sharing)).chain(taken(cx, all.clone())).chain(same_router(cx, all)).collect()
 }
 
 /// Hosts that others cannot take content from. All of a large cluster may be behind one firewall, so each has one warning.
@@ -109,6 +110,32 @@ fn taken<'a>(
         found,
         needed: load_balancers::free(mode),
         fix: "choose another `loadBalancer.vip`, or remove the address from the machine that has it".to_owned(),
+        detail: None,
+    })
+}
+
+/// Somebody else announces the router id of the load balancer: a keepalived that is told of ours would take it for one of its own, and the
+/// other way round.
+fn same_router<'a>(
+    cx: &PlanContext<'_>,
+    mut all: impl Iterator<Item = (&'a String, &'a ConnectionResult)>,
+) -> Option<Finding> {
+    let ours = |from: IpAddr| cx.cluster.hosts.iter().any(|host| host.node_ip() == Some(from));
+    let other = |dialed: &'a ConnectionResult| dialed.routers.iter().find(|router| !ours(router.from.into()));
+    let (host, router) = all.find_map(|(host, dialed)| Some((host, other(dialed)?)))?;
+    let addresses: Vec<String> = router.addresses.iter().map(ToString::to_string).collect();
+    let of = match addresses.as_slice() {
+        [] => String::new(),
+        all => format!(", for {}", all.join(", ")),
+    };
+    let (id, from) = (router.router, router.from);
+    Some(Finding {
+        severity: Severity::Fail,
+        check: NAME.to_owned(),
+        host: Some(host.clone()),
+        found: format!("{from} announces router id {id} by VRRP in this network{of}"),
+        needed: "a router id that nobody else in the network of the load balancer's address uses".to_owned(),
+        fix: "choose another one, from 1 to 255: `loadBalancer.external.virtualRouterId`".to_owned(),
         detail: None,
     })
 }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use crate::common::Site;
 use kubexm_plan::facts::{Listener, Stamp};
-use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult, Port, Protocol};
+use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult, Port, Protocol, RouterAdvert};
 use kubexm_recipes::mesh::{LOAD_BALANCER, Mesh, NFS_PORT, NFS_SERVER};
 use kubexm_recipes::preflight::{Finding, Severity, mesh::findings, preflight};
 use kubexm_recipes::sample;
@@ -69,7 +69,12 @@ fn a_host_that_nobody_reaches_for_content_is_one_warning() {
                 (dial.to == "node2" && dial.port.number == 5444).then(|| "no answer".to_owned())
             };
             let dials = dials.into_iter();
-            let dials = dials.map(|dial| ConnectionResult { blocked: blocked(&dial), dial, neighbour: None });
+            let dials = dials.map(|dial| ConnectionResult {
+                blocked: blocked(&dial),
+                dial,
+                neighbour: None,
+                routers: Vec::new(),
+            });
             dialed.insert(host, dials.collect());
         }
         findings(&site.cx(), &dialed)
@@ -202,7 +207,10 @@ fn said(site: &Site, from: &str, to: &str) -> Vec<Finding> {
     let mesh = mesh(site);
     let mut dialed: BTreeMap<String, Vec<ConnectionResult>> = BTreeMap::new();
     for (host, dials) in mesh.dials {
-        let dials = dials.into_iter().map(|dial| ConnectionResult { dial, blocked: None, neighbour: None }).collect();
+        let dials = dials
+            .into_iter()
+            .map(|dial| ConnectionResult { dial, blocked: None, neighbour: None, routers: Vec::new() })
+            .collect();
         dialed.insert(host, dials);
     }
     let first = dialed.get_mut(from).unwrap().iter_mut().find(|dialed| dialed.dial.to == to).unwrap();
@@ -293,8 +301,10 @@ fn an_address_that_keepalived_is_to_have_is_free_until_then() {
     let mut dialed: BTreeMap<String, Vec<ConnectionResult>> = BTreeMap::new();
     for (host, dials) in mesh(&site).dials {
         let blocked = |dial: &ConnectionCheck| (dial.to == LOAD_BALANCER).then(|| "refused".to_owned());
-        let dials =
-            dials.into_iter().map(|dial| ConnectionResult { blocked: blocked(&dial), dial, neighbour: None }).collect();
+        let dials = dials
+            .into_iter()
+            .map(|dial| ConnectionResult { blocked: blocked(&dial), dial, neighbour: None, routers: Vec::new() })
+            .collect();
         dialed.insert(host, dials);
     }
     assert_eq!(findings(&site.cx(), &dialed), []);
@@ -312,12 +322,48 @@ fn an_address_that_keepalived_is_to_have_is_free_until_then() {
 }
 
 #[test]
+fn a_router_id_that_somebody_else_announces_is_refused_and_one_of_the_clusters_own_hosts_is_not() {
+    let site = with_roles();
+    let mesh = mesh(&site);
+    let listens =
+        |host: &str| mesh.dials[host].iter().find(|dial| dial.to == LOAD_BALANCER).and_then(|dial| dial.router);
+    assert_eq!(
+        (listens("lb1"), listens("node1")),
+        (Some(100), None),
+        "the last byte of the address, on hosts of the role"
+    );
+    let dialed = |from: [u8; 4]| {
+        let routers = vec![RouterAdvert { from: from.into(), router: 100, addresses: vec![[10, 0, 0, 77].into()] }];
+        let dials = mesh.dials["lb1"].iter().cloned();
+        let blocked = |dial: &ConnectionCheck| (dial.to == LOAD_BALANCER).then(|| "refused".to_owned());
+        let all = dials.map(|dial| {
+            let routers = if dial.router.is_some() { routers.clone() } else { Vec::new() };
+            ConnectionResult { blocked: blocked(&dial), dial, neighbour: None, routers }
+        });
+        BTreeMap::from([("lb1".to_owned(), all.collect())])
+    };
+    let found = findings(&site.cx(), &dialed([10, 0, 0, 9]));
+    one(&found, Severity::Fail, "loadBalancer.external.virtualRouterId");
+    assert_eq!(found[0].found, "10.0.0.9 announces router id 100 by VRRP in this network, for 10.0.0.77");
+    let Some(std::net::IpAddr::V4(own)) = site.cx().cluster.host("lb1").and_then(|host| host.node_ip()) else {
+        panic!("lb1 has an address")
+    };
+    assert_eq!(findings(&site.cx(), &dialed(own.octets())), []);
+}
+
+#[test]
 fn an_nfs_server_that_a_node_does_not_reach_is_named_with_the_field() {
     let site = three();
     let port = Port { protocol: Protocol::Tcp, number: NFS_PORT };
-    let dial =
-        ConnectionCheck { to: NFS_SERVER.to_owned(), address: [10, 0, 0, 9].into(), port, pod: None, authority: None };
-    let blocked = ConnectionResult { dial, blocked: Some("refused".to_owned()), neighbour: None };
+    let dial = ConnectionCheck {
+        to: NFS_SERVER.to_owned(),
+        address: [10, 0, 0, 9].into(),
+        port,
+        pod: None,
+        authority: None,
+        router: None,
+    };
+    let blocked = ConnectionResult { dial, blocked: Some("refused".to_owned()), neighbour: None, routers: Vec::new() };
     let dialed = BTreeMap::from([("node3".to_owned(), vec![blocked])]);
     let found = findings(&site.cx(), &dialed);
     one(&found, Severity::Fail, "from 10.77.0.13 to 10.0.0.9 port 2049/tcp: refused");

@@ -280,8 +280,9 @@ mod tests {
             port: Port { protocol: Protocol::Tcp, number: 5444 },
             pod: None,
             authority: None,
+            router: None,
         };
-        let dialed = vec![ConnectionResult { dial, blocked: Some(lie), neighbour: None }];
+        let dialed = vec![ConnectionResult { dial, blocked: Some(lie), neighbour: None, routers: Vec::new() }];
         let findings =
             Findings::new("demo".into(), vec!["n1".into()], findings, BTreeMap::from([("n1".to_owned(), dialed)]));
         let table = findings.table();
@@ -300,9 +301,11 @@ mod tests {
                 port: Port { protocol: Protocol::Tcp, number },
                 pod: None,
                 authority: None,
+                router: None,
             },
             blocked: blocked.map(str::to_owned),
             neighbour: None,
+            routers: Vec::new(),
         };
         let all = vec![dialed(10250, Some("no answer")), dialed(6443, None)];
         let findings =

@@ -18,7 +18,8 @@ pub(super) async fn address(host: &str, port: u16) -> Option<IpAddr> {
 pub(super) fn add_dials(mesh: &mut Mesh, cluster: &Cluster, to: &str, server: SocketAddr) {
     for host in cluster.hosts.iter().filter(|host| cluster.roles(&host.name).in_cluster()) {
         let port = Port { protocol: Protocol::Tcp, number: server.port() };
-        let dial = ConnectionCheck { to: to.to_owned(), address: server.ip(), port, pod: None, authority: None };
+        let dial =
+            ConnectionCheck { to: to.to_owned(), address: server.ip(), port, pod: None, authority: None, router: None };
         mesh.dials.entry(host.name.clone()).or_default().push(dial);
     }
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kubexm_ops::Machine;
-use kubexm_ops::probe::{authority, pod_address};
+use kubexm_ops::probe::{authority, pod_address, vrrp};
 use kubexm_ops::system::Program;
-use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult, PodAddress, Port, Protocol};
+use kubexm_plan::mesh::{ConnectionCheck, ConnectionResult, PodAddress, Port, Protocol, RouterAdvert};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::{Builder, Runtime};
@@ -156,7 +156,12 @@ pub(super) fn dial(dials: Vec<ConnectionCheck>) -> Result<Vec<ConnectionResult>,
     let plain = dials.iter().filter(|dial| dial.pod.is_none()).cloned().collect();
     let mut plain = dial_from_here(plain)?.into_iter();
     let all = dials.into_iter().map(|dial| match dial.pod {
-        Some(pod) => Some(ConnectionResult { blocked: dial_from_pod(&dial, &pod).err(), dial, neighbour: None }),
+        Some(pod) => Some(ConnectionResult {
+            blocked: dial_from_pod(&dial, &pod).err(),
+            dial,
+            neighbour: None,
+            routers: Vec::new(),
+        }),
         None => plain.next(),
     });
     Ok(all.flatten().collect())
@@ -184,20 +189,33 @@ fn dial_from_here(dials: Vec<ConnectionCheck>) -> Result<Vec<ConnectionResult>, 
     Ok(runtime.block_on(async {
         let all = futures::stream::iter(dials).map(|dial| async move {
             let address = SocketAddr::from((dial.address, dial.port.number));
-            let reached = match dial.port.protocol {
-                Protocol::Tcp => match dial.authority.clone() {
-                    Some(ca) => has_certificate(address, ca).await,
-                    None => dial_tcp(address).await,
-                },
-                Protocol::Udp => dial_udp(address).await,
+            let reached = async {
+                match dial.port.protocol {
+                    Protocol::Tcp => match dial.authority.clone() {
+                        Some(ca) => has_certificate(address, ca).await,
+                        None => dial_tcp(address).await,
+                    },
+                    Protocol::Udp => dial_udp(address).await,
+                }
             };
+            let (reached, routers) = tokio::join!(reached, heard(dial.router, address.ip()));
             let blocked = reached.err();
             let neighbour =
                 if blocked.is_some() && dial.authority.is_none() { asked_anew(address).await } else { None };
-            ConnectionResult { dial, blocked, neighbour }
+            ConnectionResult { dial, blocked, neighbour, routers }
         });
         all.buffered(PARALLEL).collect().await
     }))
+}
+
+/// A host on which nobody can listen for them is not refused for it.
+async fn heard(router: Option<u8>, towards: IpAddr) -> Vec<RouterAdvert> {
+    let Some(router) = router else { return Vec::new() };
+    let heard = tokio::task::spawn_blocking(move || vrrp::heard(router, towards)).await;
+    heard.map_err(std::io::Error::other).flatten().unwrap_or_else(|error| {
+        tracing::info!(%error, "no announcements of VRRP were listened for");
+        Vec::new()
+    })
 }
 
 /// Who answers for an address now: an entry may be of a machine that had it until a moment ago, so the kernel forgets it and asks
@@ -335,7 +353,14 @@ mod tests {
     }
 
     fn to(port: Port) -> ConnectionCheck {
-        ConnectionCheck { to: "n2".to_owned(), address: Ipv4Addr::LOCALHOST.into(), port, pod: None, authority: None }
+        ConnectionCheck {
+            to: "n2".to_owned(),
+            address: Ipv4Addr::LOCALHOST.into(),
+            port,
+            pod: None,
+            authority: None,
+            router: None,
+        }
     }
 
     fn blocked(ports: &[Port]) -> Vec<Option<String>> {

@@ -257,8 +257,10 @@ fn a_host_must_report_every_requested_connection() {
         port,
         pod: None,
         authority: None,
+        router: None,
     };
-    let answer = |to: &str| mesh::ConnectionResult { dial: dial(to), blocked: None, neighbour: None };
+    let answer =
+        |to: &str| mesh::ConnectionResult { dial: dial(to), blocked: None, neighbour: None, routers: Vec::new() };
     let asked = [dial("b"), dial("c")];
     assert!(dialed("a", &asked, vec![answer("b"), answer("c")]).is_ok());
     for lie in [vec![], vec![answer("b")], vec![answer("b"), answer("d")], vec![answer("b"), answer("c"), answer("c")]]
@@ -266,7 +268,7 @@ fn a_host_must_report_every_requested_connection() {
         assert!(dialed("a", &asked, lie).is_err());
     }
     let long = || Some("x".repeat(1 << 20));
-    let answer = mesh::ConnectionResult { dial: dial("b"), blocked: long(), neighbour: long() };
+    let answer = mesh::ConnectionResult { dial: dial("b"), blocked: long(), neighbour: long(), routers: Vec::new() };
     let kept = dialed("a", &asked[..1], vec![answer]).expect("an answer");
     let longest = kept[0].blocked.iter().chain(&kept[0].neighbour).map(String::len).max();
     assert!(longest < Some(2 * LONGEST_LINE), "what it says of one has an end");
