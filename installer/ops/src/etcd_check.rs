@@ -15,6 +15,7 @@ pub fn ask(machine: &Machine, ask: &EtcdAsk, key: &[u8]) -> EtcdAnswer {
                 version: Some(status.version),
                 cluster: status.cluster,
                 trouble: status.trouble,
+                ahead_s: status.ahead_s,
                 ..EndpointAnswer::default()
             },
             Err(error) => EndpointAnswer { trouble: Some(error.full()), ..EndpointAnswer::default() },

@@ -8,7 +8,7 @@ use kubexm_plan::op::HarborAccess;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use crate::system::HttpsRequest;
+use crate::system::{HttpsAnswer, HttpsRequest};
 use crate::{Machine, OpError, fsio};
 
 /// The user who may do everything.
@@ -91,7 +91,8 @@ impl<'m> Harbor<'m> {
             login: self.login.as_ref().map(|login| login.as_str()),
             body: body.as_ref().map_or("", |body| body.as_str()),
         };
-        let (status, bytes) = self.machine.system().https_request(&request).map_err(Failed::Silent)?;
+        let HttpsAnswer { status, body: bytes, .. } =
+            self.machine.system().https_request(&request).map_err(Failed::Silent)?;
         // While it starts, its proxy answers for it.
         if matches!(status, 502..=504) {
             return Err(Failed::Silent(OpError::other(format!("{method} {url}: {status}, it is not up yet"))));

@@ -16,7 +16,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::environment::{environment, find};
-use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System};
+use crate::system::{
+    ActContext, Head, HttpsAnswer, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System,
+};
 use crate::{Machine, OpError, fsio};
 
 /// The most output of a program in bytes; more is an error, but of its standard error and where [`Program::may_be_cut_off`] says so the rest
@@ -134,7 +136,7 @@ impl System for RealSystem {
         crate::probe::http::get(port)
     }
 
-    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
+    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<HttpsAnswer, OpError> {
         crate::probe::https::request(request)
     }
 

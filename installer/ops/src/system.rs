@@ -224,6 +224,17 @@ pub struct Kernel {
     pub cpus: u32,
 }
 
+/// What an HTTPS server has answered.
+#[derive(Debug)]
+pub struct HttpsAnswer {
+    /// `200`.
+    pub status: u16,
+    /// Its clock: the header `Date` (RFC 9110, 6.6.1).
+    pub date: Option<String>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
 /// A request to a server that uses JSON and requires a client certificate (etcd, the API server) or a login (Harbor).
 #[derive(Clone, Copy)]
 pub struct HttpsRequest<'a> {
@@ -335,8 +346,8 @@ pub trait System: Send + Sync + fmt::Debug {
     /// Body of the answer of a local HTTP server, `http://127.0.0.1:PORT/`, if that is 200.
     fn http_get(&self, port: u16) -> Result<String, OpError>;
 
-    /// Status and body of an HTTPS server's answer.
-    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError>;
+    /// An HTTPS server's answer.
+    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<HttpsAnswer, OpError>;
 
     /// Pushes images to a registry, and looks each of them up afterwards. Returns a description.
     fn push_images(&self, request: &PushRequest<'_>) -> Result<String, OpError>;

@@ -42,4 +42,7 @@ pub struct EndpointAnswer {
     pub cluster: Option<String>,
     /// Why it did not answer, or what it complains of.
     pub trouble: Option<String>,
+    /// By how many seconds its clock is ahead of that of the host which asked; behind, where negative.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead_s: Option<i64>,
 }

@@ -92,5 +92,6 @@ fn member(plane: &String) -> EtcdMember {
         version: Some("3.6.5".to_owned()),
         healthy: true,
         learner: false,
+        database: None,
     }
 }

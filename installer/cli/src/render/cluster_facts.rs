@@ -4,9 +4,12 @@ use std::collections::HashSet;
 
 use kubexm_engine::clock::rfc3339;
 use kubexm_plan::ClusterFacts;
-use kubexm_plan::cluster_facts::{BALANCER, Certificate, HOST, NodeFacts, TimerFacts};
+use kubexm_plan::cluster_facts::{
+    BALANCER, Certificate, EtcdAdvice, EtcdDatabase, EtcdMember, HOST, NodeFacts, TimerFacts,
+};
 use kubexm_plan::timers::TimerRun;
 use kubexm_session::escaped;
+use kubexm_spec::amount;
 use serde_json::Value;
 
 use super::table::table;
@@ -35,7 +38,7 @@ pub fn text(name: &str, facts: &ClusterFacts, now: i64) -> String {
         lines.extend(table(std::iter::once(head).chain(facts.nodes.iter().map(node))));
     }
     if !facts.etcd.is_empty() {
-        let head = ["etcd member", "id", "version", "status"].map(str::to_owned);
+        let head = ["etcd member", "id", "version", "database", "in use", "status"].map(str::to_owned);
         let members = facts.etcd.iter().map(|member| {
             let status = match (member.healthy, member.learner) {
                 (true, false) => "healthy",
@@ -43,9 +46,12 @@ pub fn text(name: &str, facts: &ClusterFacts, now: i64) -> String {
                 (false, _) => "NOT HEALTHY",
             };
             let version = member.version.clone().unwrap_or_else(|| "-".to_owned());
-            [member.name.clone(), member.id.clone(), version, status.to_owned()]
+            let bytes = |of: fn(&EtcdDatabase) -> u64| member.database.map_or("-".to_owned(), |one| amount(of(&one)));
+            let [database, in_use] = [bytes(|one| one.size), bytes(|one| one.in_use)];
+            [member.name.clone(), member.id.clone(), version, database, in_use, status.to_owned()]
         });
         lines.extend(table(std::iter::once(head).chain(members)));
+        lines.extend(facts.etcd.iter().filter_map(database));
     }
     lines.extend(balancers(facts));
     let not_ready = facts.components.iter().filter(|component| !component.ready);
@@ -54,6 +60,24 @@ pub fn text(name: &str, facts: &ClusterFacts, now: i64) -> String {
     lines.extend(timers(&facts.timers));
     lines.extend(facts.gaps.iter().map(|gap| format!("  not seen: {} of {}: {}", gap.what, gap.host, gap.why)));
     lines.iter().map(|line| escaped(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// What to do about the database of a member.
+fn database(member: &EtcdMember) -> Option<String> {
+    let database = member.database?;
+    let name = &member.name;
+    Some(match database.advice()? {
+        EtcdAdvice::Defragment => format!(
+            "  much of the database of etcd member {name} is free: defragment it (`etcdctl defrag`), one member after the other and the \
+             leader last"
+        ),
+        EtcdAdvice::RaiseQuota => format!(
+            "  THE DATABASE of etcd member {name} IS NEARLY FULL ({} in use of at most {}): look for what fills it, or raise \
+             `spec.etcd.quota`",
+            amount(database.in_use),
+            database.quota.map_or("-".to_owned(), amount)
+        ),
+    })
 }
 
 fn node(node: &NodeFacts) -> [String; 6] {
@@ -150,7 +174,7 @@ mod tests {
 
     use kubexm_plan::BundleRecord;
     use kubexm_plan::cluster_facts::applied::{self, AppliedCluster};
-    use kubexm_plan::cluster_facts::{BalancerFacts, EtcdMember, Gap};
+    use kubexm_plan::cluster_facts::{BalancerFacts, EtcdDatabase, EtcdMember, Gap};
     use kubexm_spec::Digest;
 
     use super::*;
@@ -181,6 +205,35 @@ mod tests {
         assert!(unknown(false, "load balancer").contains("whether lb2 has it"));
         assert!(!unknown(true, "host").contains("not known"));
         assert!(unknown(false, "timers").contains("NO HOST has"));
+    }
+
+    #[test]
+    fn a_database_of_etcd_is_shown_with_what_to_do_about_it() {
+        let text = |database| {
+            let member = EtcdMember {
+                id: "a1".to_owned(),
+                name: "n1".to_owned(),
+                peer_urls: Vec::new(),
+                version: Some("3.6.5".to_owned()),
+                healthy: true,
+                learner: false,
+                database,
+            };
+            text("lab", &ClusterFacts { etcd: vec![member], ..ClusterFacts::default() }, 0)
+        };
+        let of = |size: u64, in_use: u64, quota: Option<u64>| {
+            let mib = |number: u64| number << 20;
+            text(Some(EtcdDatabase { size: mib(size), in_use: mib(in_use), quota: quota.map(mib) }))
+        };
+        let says = |shown: &str| (shown.contains("etcdctl defrag"), shown.contains("NEARLY FULL"));
+        assert_eq!(says(&text(None)), (false, false));
+        assert_eq!(says(&of(24, 12, Some(2048))), (false, false), "small");
+        assert_eq!(says(&of(400, 300, Some(2048))), (false, false), "in use");
+        assert_eq!(says(&of(400, 100, None)), (true, false), "free");
+        assert_eq!(says(&of(1700, 1200, Some(2048))), (true, false), "the file is near the quota");
+        assert_eq!(says(&of(1900, 1800, Some(2048))), (false, true), "what is in use is");
+        let shown = of(1700, 1200, Some(2048));
+        assert!(shown.contains("1.7 GiB") && shown.contains("1.2 GiB"), "{shown}");
     }
 
     #[test]
@@ -240,6 +293,7 @@ mod tests {
             version: None,
             healthy: false,
             learner: false,
+            database: None,
         };
         let certificate = |path: &str, ends| Certificate {
             host: "cp1".to_owned(),

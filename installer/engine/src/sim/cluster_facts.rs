@@ -117,5 +117,6 @@ fn member(name: String) -> EtcdMember {
         version: Some("3.6.5".to_owned()),
         healthy: true,
         learner: false,
+        database: None,
     }
 }

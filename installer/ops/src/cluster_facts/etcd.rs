@@ -45,21 +45,21 @@ pub(super) fn look(machine: &Machine, host: &str) -> (Vec<EtcdMember>, Vec<Gap>)
     let mut found = Vec::new();
     for (member, status) in listed.into_iter().zip(statuses) {
         let id = member.id.parse::<u64>().map_or_else(|_| member.id.clone(), |id| format!("{id:x}"));
-        let (version, healthy) = match status {
+        let (version, healthy, database) = match status {
             Ok(status) => {
                 if let Some(trouble) = &status.trouble {
                     gaps.add(&format!("health of etcd member {}", member.name), trouble.clone());
                 }
-                (Some(status.version), status.trouble.is_none())
+                (Some(status.version), status.trouble.is_none(), status.database)
             }
             Err(why) => {
                 let name = if member.name.is_empty() { &id } else { &member.name };
                 gaps.add(&format!("etcd member {name}"), why);
-                (None, false)
+                (None, false, None)
             }
         };
         let (name, peer_urls, learner) = (member.name, member.peers, member.learner);
-        found.push(EtcdMember { id, name, peer_urls, version, healthy, learner });
+        found.push(EtcdMember { id, name, peer_urls, version, healthy, learner, database });
     }
     found.sort_by(|one, other| (&one.name, &one.id).cmp(&(&other.name, &other.id)));
     (found, gaps.found)

@@ -36,7 +36,12 @@ pub(super) fn answer(
         }
         "v3/maintenance/status" => {
             let leader = if state.cluster.has_quorum() { "1" } else { "0" };
-            (200, json!({"version": version, "leader": leader, "header": {"cluster_id": "77"}}))
+            let sizes = json!({"dbSize": "25165824", "dbSizeInUse": "12582912", "dbSizeQuota": "2147483648"});
+            let mut status = json!({"version": version, "leader": leader, "header": {"cluster_id": "77"}});
+            if let (Some(status), Value::Object(sizes)) = (status.as_object_mut(), sizes) {
+                status.extend(sizes);
+            }
+            (200, status)
         }
         "v3/kv/range" => {
             let keys = state.cluster.objects.len();

@@ -48,7 +48,9 @@ pub use rooted::{FOLDER, RELABELLED, RootedSystem};
 pub use seed::seed;
 use state::State;
 
-use crate::system::{ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System};
+use crate::system::{
+    ActContext, Head, HttpsAnswer, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System,
+};
 use crate::{Machine, OpError, paths};
 
 /// Programs that a plan installs: they must exist to be run.
@@ -263,17 +265,17 @@ impl System for RootedSystem {
         proxies::revision(&State::load(self)?, port)
     }
 
-    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
+    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<HttpsAnswer, OpError> {
         let _lock = self.lock()?;
         let mut state = State::load(self)?;
         let before = state.clone();
-        let answer = if request.url.contains("/api/v2.0/") {
+        let (status, body) = if request.url.contains("/api/v2.0/") {
             harbor::answer(&mut state, request)?
         } else {
             etcd::answer(self, &mut state, request)?
         };
         state.save(self, &before)?;
-        Ok(answer)
+        Ok(HttpsAnswer { status, date: None, body })
     }
 
     fn https_heads(&self, server: &HttpsServer<'_>, paths: &[String]) -> Result<Vec<Head>, OpError> {

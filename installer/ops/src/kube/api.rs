@@ -53,5 +53,5 @@ fn request(machine: &Machine, api: &Credentials, path: &str) -> Result<(u16, Vec
         login: None,
         body: "",
     };
-    machine.system().https_request(&request)
+    machine.system().https_request(&request).map(|answer| (answer.status, answer.body))
 }

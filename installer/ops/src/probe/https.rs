@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::limited::Limited;
 use crate::OpError;
-use crate::system::{Head, HttpsRequest, HttpsServer};
+use crate::system::{Head, HttpsAnswer, HttpsRequest, HttpsServer};
 
 /// For each read and write, and for the whole of a connection: hundreds of questions, or a long answer.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -50,8 +50,8 @@ pub(crate) fn get(server: &HttpsServer<'_>) -> Result<u16, OpError> {
     status(&head).ok_or_else(|| bad(&not_http(&head)))
 }
 
-/// Status and body of an answer to a request with a client certificate. HTTP/1.0, so that the answer is not chunked.
-pub(crate) fn request(request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
+/// The answer to a request with a client certificate. HTTP/1.0, so that the answer is not chunked.
+pub(crate) fn request(request: &HttpsRequest<'_>) -> Result<HttpsAnswer, OpError> {
     let url = request.url;
     let bad = |what: &dyn std::fmt::Display| OpError::other(format!("{url}: {what}"));
     let at = Address::parse(url)?;
@@ -92,7 +92,7 @@ pub(crate) fn request(request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpEr
         Some(whole) if body.len() < whole => {
             Err(bad(&format!("the response ends after {} of {whole} bytes", body.len())))
         }
-        _ => Ok((status, body)),
+        _ => Ok(HttpsAnswer { status, date: header(&answer, "date"), body }),
     }
 }
 

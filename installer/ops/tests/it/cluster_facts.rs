@@ -102,6 +102,8 @@ fn a_control_plane_sees_nodes_etcd_components_certificates_and_what_was_applied(
     assert_eq!((member.name.as_str(), member.healthy, member.learner), ("node1", true, false));
     assert_eq!((member.version.as_deref(), member.peer_urls.len()), (Some("3.6.5"), 1));
     assert!(member.id.starts_with("a000"), "hexadecimal: {}", member.id);
+    let database = member.database.expect("its database");
+    assert_eq!((database.size, database.in_use, database.quota), (24 << 20, 12 << 20, Some(2 << 30)));
     let [component] = facts.components.as_slice() else { panic!("{:#?}", facts.components) };
     assert_eq!((component.name.as_str(), component.ready, component.restarts), ("kube-apiserver", true, 1));
     let api = facts.certificates.iter().find(|one| one.path.ends_with("/apiserver.crt")).expect("its certificate");

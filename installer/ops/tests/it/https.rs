@@ -86,7 +86,7 @@ fn request(server: &Server, method: &str, body: &str) -> Result<(u16, Vec<u8>), 
         login: None,
         body,
     };
-    RealSystem.https_request(&request).map_err(|error| error.full())
+    RealSystem.https_request(&request).map(|answer| (answer.status, answer.body)).map_err(|error| error.full())
 }
 
 fn post(server: &Server) -> Result<(u16, Vec<u8>), String> {

@@ -142,6 +142,46 @@ pub struct EtcdMember {
     pub healthy: bool,
     /// Whether it is a learner, which does not vote yet.
     pub learner: bool,
+    /// Its database; none if it did not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<EtcdDatabase>,
+}
+
+/// The database of a member of etcd, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdDatabase {
+    /// Its file.
+    pub size: u64,
+    /// What of it is in use; the rest is free for later keys, and goes back to the disk with `etcdctl defrag` only.
+    pub in_use: u64,
+    /// At this size etcd takes no more writes (`alarm:NOSPACE`); none before etcd 3.6, which does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<u64>,
+}
+
+/// What an operator has to do about a database of etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EtcdAdvice {
+    /// Much of its file is free.
+    Defragment,
+    /// What is in use is near the quota.
+    RaiseQuota,
+}
+
+impl EtcdDatabase {
+    /// Files below this size are not worth a pause of the member.
+    const SMALL: u64 = 100 << 20;
+
+    /// If there is something to do. A defragmentation would not help where what is in use fills the quota.
+    pub fn advice(&self) -> Option<EtcdAdvice> {
+        let near = |bytes: u64| self.quota.is_some_and(|quota| bytes >= quota / 5 * 4);
+        if near(self.in_use) {
+            return Some(EtcdAdvice::RaiseQuota);
+        }
+        let half_is_free = self.size >= Self::SMALL && self.in_use <= self.size / 2;
+        (half_is_free || near(self.size)).then_some(EtcdAdvice::Defragment)
+    }
 }
 
 /// A static pod of a control plane.

@@ -40,6 +40,7 @@ impl Site {
             version: Some("3.6.5".to_owned()),
             healthy: true,
             learner: false,
+            database: None,
         };
         let certificate = |host: &str, path: &str, ends| Certificate {
             host: host.to_owned(),

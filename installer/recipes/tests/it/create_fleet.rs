@@ -456,6 +456,7 @@ fn a_host_that_was_lost_is_not_added_beside_its_own_member_nor_where_it_is_the_f
         version: None,
         healthy: name != "node3",
         learner: false,
+        database: None,
     };
     let running = ClusterFacts { etcd: ["node1", "node2", "node3"].map(member).to_vec(), ..ClusterFacts::default() };
     let new = ["node3".to_owned()];

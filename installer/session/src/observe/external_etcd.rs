@@ -17,6 +17,9 @@ use crate::fleet::Fleet;
 use crate::run::secrets::read_secret;
 use crate::session::Session;
 
+/// The header by which it is seen has whole seconds, and the answer takes some time.
+const CLOCKS_S: u64 = 5;
+
 /// What is wrong with the user's etcd; nothing for another kind.
 pub(super) async fn findings(session: &Session<'_>, fleet: &Fleet, cx: &PlanContext<'_>) -> Vec<Finding> {
     let Some(external) = cx.cluster.etcd.external.as_ref().filter(|_| cx.cluster.etcd.kind == EtcdKind::External)
@@ -84,6 +87,17 @@ fn judge(answer: &EtcdAnswer, external: &ExternalEtcd, known: &Known<'_>) -> Vec
     let mut found = Vec::new();
     for one in &answer.endpoints {
         let endpoint = &one.endpoint;
+        if let Some(ahead) = one.ahead_s.filter(|ahead| ahead.unsigned_abs() > CLOCKS_S) {
+            let direction = if ahead > 0 { "ahead of" } else { "behind" };
+            found.push(failed(
+                format!(
+                    "the clock of {endpoint} is {} s {direction} that of the control plane that asked",
+                    ahead.unsigned_abs()
+                ),
+                "clocks that agree: certificates are valid by them, and leases end by them",
+                "set the clock there, or let both follow the same time servers",
+            ));
+        }
         match (&one.version, &one.trouble) {
             (None, trouble) => found.push(failed(
                 format!("{endpoint} does not answer: {}", trouble.as_deref().unwrap_or("it was not asked")),
@@ -193,6 +207,7 @@ mod tests {
             version: Some("3.6.5".to_owned()),
             cluster: Some("77".to_owned()),
             trouble: None,
+            ahead_s: Some(-1),
         };
         let endpoints = external().endpoints;
         EtcdAnswer {
@@ -213,7 +228,7 @@ mod tests {
     fn a_healthy_and_empty_etcd_has_no_finding_and_each_trouble_its_own() {
         assert_eq!(said(|_, _| ()), []);
         type Change = fn(&mut EtcdAnswer, &mut Known<'_>);
-        let rows: [(Change, &str); 6] = [
+        let rows: [(Change, &str); 8] = [
             (|answer, _| answer.endpoints[1].version = None, "https://10.0.0.6:2379 does not answer"),
             (
                 |answer, _| answer.endpoints[0].trouble = Some("alarm:NOSPACE".to_owned()),
@@ -226,6 +241,8 @@ mod tests {
                 "has no quorum: no leader",
             ),
             (|answer, _| answer.keys = Some(9), "9 keys below /registry in etcd"),
+            (|answer, _| answer.endpoints[1].ahead_s = Some(86_400), "10.0.0.6:2379 is 86400 s ahead of"),
+            (|answer, _| answer.endpoints[0].ahead_s = Some(-6), "10.0.0.5:2379 is 6 s behind"),
         ];
         for (change, text) in rows {
             let found = said(change);

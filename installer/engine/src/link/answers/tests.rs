@@ -49,6 +49,7 @@ fn what_no_cluster_has_is_not_gone_over() {
         version: None,
         healthy: true,
         learner: false,
+        database: None,
     };
     let budget = |at: usize| TightBudget { name: format!("a/{at}"), pods: 1, healthy: 1, wanted: 1 };
     let of = |facts: ClusterFacts| cluster_facts("a", facts);

@@ -6,11 +6,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use kubexm_plan::cluster_facts::EtcdDatabase;
 use kubexm_plan::etcd;
 use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc2822;
 
 use crate::kube::{self, kubectl};
-use crate::system::HttpsRequest;
+use crate::system::{HttpsAnswer, HttpsRequest};
 use crate::{Machine, OpError, etcd_unit, fsio};
 
 const MANIFEST: &str = "/etc/kubernetes/manifests/etcd.yaml";
@@ -69,6 +72,10 @@ pub(crate) struct Status {
     pub cluster: Option<String>,
     /// It has no leader, or reports an error (`alarm:NOSPACE`).
     pub trouble: Option<String>,
+    /// None if it does not say it.
+    pub database: Option<EtcdDatabase>,
+    /// By how many seconds its clock is ahead of this host's.
+    pub ahead_s: Option<i64>,
 }
 
 /// Whether this host's member is in the list of its own etcd.
@@ -195,24 +202,38 @@ impl Client {
 
     /// The status of the member at this endpoint.
     pub(crate) fn status(&self, machine: &Machine, endpoint: &str) -> Result<Status, OpError> {
-        let answer = self.call(machine, endpoint, "maintenance/status", "{}")?;
+        let (answer, date) = self.call_dated(machine, endpoint, "maintenance/status", "{}")?;
         let leader = answer["leader"].as_str().is_some_and(|leader| !matches!(leader, "" | "0"));
         let errors = answer["errors"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let errors: Vec<&str> = errors.chain((!leader).then_some("it has no leader")).collect();
         let trouble = (!errors.is_empty()).then(|| errors.join(", "));
         let version = answer["version"].as_str().unwrap_or_default().to_owned();
         let cluster = answer.pointer("/header/cluster_id").and_then(Value::as_str).map(str::to_owned);
-        Ok(Status { version, cluster, trouble })
+        let number = |name: &str| answer[name].as_str().and_then(|text| text.parse().ok());
+        let database = number("dbSize").zip(number("dbSizeInUse"));
+        let database = database.map(|(size, in_use)| EtcdDatabase { size, in_use, quota: number("dbSizeQuota") });
+        Ok(Status { version, cluster, trouble, database, ahead_s: date.as_deref().and_then(ahead_s) })
     }
 
     fn call(&self, machine: &Machine, endpoint: &str, verb: &str, body: &str) -> Result<Value, OpError> {
+        self.call_dated(machine, endpoint, verb, body).map(|(value, _)| value)
+    }
+
+    /// The answer, and when it was given by the member's own clock.
+    fn call_dated(
+        &self,
+        machine: &Machine,
+        endpoint: &str,
+        verb: &str,
+        body: &str,
+    ) -> Result<(Value, Option<String>), OpError> {
         let url = format!("{endpoint}/v3/{verb}");
         let (ca, certificate, key) = (&*self.ca, &*self.certificate, &*self.key);
         let request = HttpsRequest { method: "POST", url: &url, ca, certificate, key, login: None, body };
-        let (status, answer) = machine.system().https_request(&request)?;
+        let HttpsAnswer { status, date, body: answer } = machine.system().https_request(&request)?;
         let value: Value = serde_json::from_slice(&answer).unwrap_or_default();
         if status == 200 {
-            return Ok(value);
+            return Ok((value, date));
         }
         let said = value["message"].as_str().or(value["error"].as_str()).unwrap_or("no reason given");
         Err(OpError::other(format!("{url} answers {status}: {said}")))
@@ -238,6 +259,12 @@ impl Member {
     fn is(&self, own: &[String]) -> bool {
         self.peers.iter().any(|peer| own.contains(peer))
     }
+}
+
+/// By how much a clock is ahead of this host's, by the header of an answer that came just now; whole seconds.
+fn ahead_s(date: &str) -> Option<i64> {
+    let theirs = OffsetDateTime::parse(date, &Rfc2822).ok()?;
+    Some(theirs.unix_timestamp() - OffsetDateTime::now_utc().unix_timestamp())
 }
 
 /// None if there is no etcd of kubeadm.
@@ -358,6 +385,21 @@ fn endpoints(machine: &Machine) -> Result<Vec<String>, OpError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_clock_of_a_member_is_in_the_header_of_its_answer() {
+        let now = OffsetDateTime::now_utc();
+        let header = |ahead_s: i64| {
+            let at = now + time::Duration::seconds(ahead_s);
+            let format = time::macros::format_description!(
+                "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
+            );
+            at.format(&format).unwrap()
+        };
+        let near = |header: &str, wanted: i64| ahead_s(header).unwrap().abs_diff(wanted) <= 1;
+        assert!(near(&header(0), 0) && near(&header(86_400), 86_400) && near(&header(-30), -30), "{}", header(0));
+        assert_eq!(ahead_s("yesterday"), None);
+    }
 
     #[test]
     fn of_each_node_one_address_is_asked() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kubexm_ops::fake::RootedSystem;
 use kubexm_ops::system::{
-    ActContext, Head, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System,
+    ActContext, Head, HttpsAnswer, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System,
 };
 use kubexm_ops::{Machine, OpError};
 use kubexm_plan::facts::Interface;
@@ -225,7 +225,7 @@ impl System for Private {
         self.rooted.http_get(port)
     }
 
-    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
+    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<HttpsAnswer, OpError> {
         self.rooted.https_request(request)
     }
 

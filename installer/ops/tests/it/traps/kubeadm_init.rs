@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use kubexm_ops::system::{HttpsRequest, HttpsServer, Kernel, Output, Program, Space, System};
+use kubexm_ops::system::{HttpsAnswer, HttpsRequest, HttpsServer, Kernel, Output, Program, Space, System};
 
 use super::*;
 
@@ -105,7 +105,7 @@ impl System for Busy {
     fn http_get(&self, port: u16) -> Result<String, OpError> {
         self.inner.system().http_get(port)
     }
-    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<(u16, Vec<u8>), OpError> {
+    fn https_request(&self, request: &HttpsRequest<'_>) -> Result<HttpsAnswer, OpError> {
         self.inner.system().https_request(request)
     }
     fn push_images(&self, request: &kubexm_ops::system::PushRequest<'_>) -> Result<String, OpError> {

@@ -129,6 +129,7 @@ pub fn member(name: &str) -> EtcdMember {
         version: Some("3.6.5".to_owned()),
         healthy: true,
         learner: false,
+        database: None,
     }
 }
 
