@@ -1,9 +1,10 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 300
-# needs: lab packages
+# seconds: 480
+# needs: lab packages age
 # starts-from: fleet
-# A backup, the loss of etcd's data on every member, and its restore: the objects of before are there again.
+# A backup, and an etcd of nobody's that starts with it; the loss of etcd's data on every member, and its restore: the objects of before are
+# there again. Then a second restore on the cluster that runs, which is rolled back.
 . "$ROOT/tests/e2e/fleet.sh"
 say "backup and restore"
 HOME_NAME=home-backup
@@ -25,6 +26,26 @@ nothing_left() { lab host root "$1" '[ ! -e /var/lib/kubexm/snapshots ]'; }
 check "nothing of it stays on a host" nothing_left n1
 not_readable() { ! grep -rqa "kubernetes.io/service-account-token\|BEGIN RSA" "$BACKUPS"; }
 check "it shows nothing" not_readable
+
+# An etcd beside the cluster has everything that the backup has: its snapshot is restored, started and asked.
+scratch() {
+  local data=$WORK/scratch-etcd job found
+  rm -rf "$data" "$WORK/etcd.db"
+  age -d -i "$WORK/$HOME_NAME/identity" "$1/archive.age" | tar x -C "$WORK" etcd.db || return 1
+  "$LAB/bin/etcdutl" snapshot restore "$WORK/etcd.db" --data-dir "$data" > "$WORK/scratch.log" 2>&1 || { tail "$WORK/scratch.log"; return 1; }
+  lab in-net "$LAB/bin/etcd" --data-dir "$data" --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
+    --listen-peer-urls http://127.0.0.1:2380 >> "$WORK/scratch.log" 2>&1 & job=$!
+  # shellcheck disable=SC2015  # either way it is ended
+  within 20 lab in-net "$LAB/bin/etcdctl" endpoint health > /dev/null 2>&1 &&
+    found=$(lab in-net "$LAB/bin/etcdctl" get /registry/ --prefix --keys-only | grep -c /registry/) || true
+  kept=$(lab in-net "$LAB/bin/etcdctl" get /registry/configmaps/default/kept --keys-only || true)
+  pkill -P "$job" || true
+  kill "$job" 2> /dev/null || true
+  wait "$job" 2> /dev/null || true
+  echo "${found:-no} keys, ${kept:-and not the object}"
+  [ "${found:-0}" -gt 100 ] && [[ $kept = */kept* ]]
+}
+check "an etcd of its own starts with it, and has the objects" scratch "$first"
 
 # Each kind of bad backup, before any host is changed.
 copy_of() { rm -rf "$WORK/bad" && cp -a "$first" "$WORK/bad"; }
@@ -62,6 +83,18 @@ members() { kubectl_on n1 -n kube-system exec etcd-n1 -- etcdctl --cacert /etc/k
 both() { [ "$(members | grep -c started)" = 2 ]; }
 check "etcd has both members" both
 check "a create has nothing to do" fleet_changes_nothing
+
+check "an object is made after that" kubectl_on n1 create configmap second --from-literal=a=1
+check "the same backup is restored once more, while the cluster runs" restore "$first" -y
+check "every node is Ready" fleet_becomes_ready 240
+is_gone() { ! kubectl_on n1 get configmap second; }
+check "that object is not there" is_gone
+check "the second restore is rolled back" restore "$first" -y --roll-back
+check "every node is Ready once more" fleet_becomes_ready 240
+check "what was made before it is there again" within 60 kubectl_on n1 get configmap second
+check "etcd has both members after that" both
+check "every pod runs after that" within 180 all_running n1
+check "and a create has nothing to do" fleet_changes_nothing
 
 sleep 1
 check "with --keep 1 another backup replaces the first" backup --keep 1

@@ -1,13 +1,11 @@
 # shellcheck shell=bash
-# tier: unproven
-# seconds: 600
+# tier: long
+# seconds: 660
 # needs: lab packages
 # starts-from: fleet
 # The upgrade of two control planes and a worker, interrupted in each of its phases: the controller is killed while content comes to the
 # hosts, in the middle of a drain and before the end; the first control plane loses its power while kubeadm upgrades it, and the worker
-# while its kubelet is replaced; the agent of the second one is killed. Each time the run goes on, and no node is rolled back. It has not
-# passed yet: after the boot kubeadm's own health check gives its Job 15 s, in which nobody runs it, and the run ends (71). An upgrade begun
-# anew does the rest; the step should wait for the controllers, too.
+# while its kubelet is replaced; the agent of the second one is killed. Each time the run goes on, and no node is rolled back.
 . "$ROOT/tests/e2e/fleet.sh"
 . "$ROOT/tests/e2e/upgrade.sh"
 . "$ROOT/tests/e2e/kills.sh"

@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(says(&of(1700, 1200, Some(2048))), (true, false), "the file is near the quota");
         assert_eq!(says(&of(1900, 1800, Some(2048))), (false, true), "what is in use is");
         let shown = of(1700, 1200, Some(2048));
-        assert!(shown.contains("1.7 GiB") && shown.contains("1.2 GiB"), "{shown}");
+        assert!(shown.contains("1.6 GiB") && shown.contains("1.1 GiB"), "{shown}");
     }
 
     #[test]
