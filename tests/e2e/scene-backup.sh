@@ -39,8 +39,7 @@ scratch() {
   within 20 lab in-net "$LAB/bin/etcdctl" endpoint health > /dev/null 2>&1 &&
     found=$(lab in-net "$LAB/bin/etcdctl" get /registry/ --prefix --keys-only | grep -c /registry/) || true
   kept=$(lab in-net "$LAB/bin/etcdctl" get /registry/configmaps/default/kept --keys-only || true)
-  pkill -P "$job" || true
-  kill "$job" 2> /dev/null || true
+  pkill -f -- "--data-dir $data" || true
   wait "$job" 2> /dev/null || true
   echo "${found:-no} keys, ${kept:-and not the object}"
   [ "${found:-0}" -gt 100 ] && [[ $kept = */kept* ]]

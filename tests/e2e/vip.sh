@@ -42,22 +42,22 @@ vip_ready() { [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = 
 
 # announced CMD...: while a machine outside of the cluster announces the router id of the address to everybody in the network (VRRP)
 announced() {
-  local job rc=0
-  lab in-net python3 - << 'PY' &
-import socket, time
+  local job rc=0 file=$WORK/announcing
+  : > "$file"
+  lab in-net python3 - "$file" << 'PY' &
+import os, socket, sys, time
 routers = socket.socket(socket.AF_INET, socket.SOCK_RAW, 112)
 routers.bind(("10.77.0.1", 0))
 routers.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("10.77.0.1"))
 announcement = bytes([0x31, 100, 100, 1, 0, 100, 0, 0]) + socket.inet_aton("10.77.0.77")
-for _ in range(600):
+while os.path.exists(sys.argv[1]):
     routers.sendto(announcement, ("224.0.0.18", 0))
     time.sleep(0.5)
 PY
   job=$!
   "$@" || rc=1
-  pkill -P "$job" 2> /dev/null || true
-  kill "$job" 2> /dev/null || true
-  wait "$job" 2> /dev/null || true
+  rm "$file"
+  wait "$job" || rc=1
   return "$rc"
 }
 has_it() { lab host root "$1" ip -4 -o address show | grep -qF " $VIP/"; }
