@@ -42,6 +42,9 @@ COMPARED = [
     ("packages-solve", "apt-solve-cold", "read indexes and solve for 15 OS packages", "apt-get --print-uris, without its binary cache"),
     ("fleet-create", "fleet-by-hand", "install on three hosts", "a shell script: ssh, kubeadm, kubectl, hosts in parallel"),
     ("planes-kubexm", "planes-kubeadm", "three control planes with an etcd of kubexm's", "with kubeadm's etcd"),
+    ("vip-proxy", "vip-proxy-by-hand", "the API is away: haproxy of the address's holder stopped", "keepalived and haproxy by hand"),
+    ("vip-keepalived", "vip-keepalived-by-hand", "the API is away: its keepalived killed", "keepalived and haproxy by hand"),
+    ("vip-host", "vip-host-by-hand", "the API is away: its host loses its power", "keepalived and haproxy by hand"),
     ("upgrade", "upgrade-by-hand", "upgrade of one control plane and one worker", "kubeadm, kubectl, ssh by hand"),
     ("fleet-again", "ansible", "create on three hosts where all holds", "ansible looking at the same files, units and packages"),
 ]
