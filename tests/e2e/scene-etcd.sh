@@ -1,15 +1,19 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 500
+# seconds: 560
 # needs: lab stock-tools
-# etcd as a service of its own: on the control plane, and on two hosts that are nothing else. One of these is lost and comes back; one
-# whose data is gone does not start as an empty member; a reset leaves nothing. Then a cluster with an etcd of the user's, which stays.
+# etcd as a service of its own: on the control plane, and on two hosts that are nothing else. One of these has a full disk, one is lost and
+# comes back; one whose data is gone does not start as an empty member; a reset leaves nothing. Then a cluster with an etcd of the user's,
+# which stays.
 . "$ROOT/tests/e2e/fleet.sh"
 say "etcd of its own"
 HOME_NAME=home-etcd
 FLEET_YAML=$WORK/etcd.yaml
 FLEET_FILE=$WORK/etcd.tar.zst
-fleet_up whole
+fleet_hosts whole
+# In memory, so that it can be filled: nothing of it reaches the machine's disk.
+lab host disk n2 /var/lib/etcd room
+states before
 lab cluster-yaml --control-planes 1 --sudo-password "$SUDO_PASSWORD" "${FLEET_ADDRESSES[@]}" |
   sed 's|roleGroups: .*|roleGroups: {etcd: [n1, n2, n3], master: [n1], worker: [n1]}|; s|etcd: {type: kubeadm}|etcd: {type: kubexm, quota: 4Gi}|' > "$FLEET_YAML"
 check "a bundle with etcd itself is built" fleet_bundle
@@ -71,6 +75,27 @@ check "a backup is made" install backup --to "$WORK/etcd-backups" -f "$FLEET_YAM
 verified() { says 0 "is whole" install backup verify "$(find "$WORK/etcd-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1)"; }
 check "it is whole" verified
 check "a host with a member is not deleted" says 53 "member of etcd" install delete-node n2 -f "$FLEET_YAML" -y
+
+# What is left of it is less than one more object: etcd ends there, and its unit starts it again and again.
+filled() {
+  # shellcheck disable=SC2016  # for the host's shell
+  lab host root n2 'mount -o remount,size=$(($(df --output=used -B1 /var/lib/etcd | tail -n 1) + 262144)) /var/lib/etcd' || return 1
+  kubectl_on n1 create namespace full || return 1
+  lab host root n1 'head -c 600000 /dev/urandom | base64 -w 0 > /root/large' || return 1
+  local number
+  for number in $(seq 40); do
+    within 20 kubectl_on n1 -n full create configmap "large-$number" --from-file=/root/large > /dev/null || return 1
+    lab host root n2 systemctl is-active --quiet kubexm-etcd || break
+  done
+  echo "after $number objects"
+  lab host root n1 rm /root/large
+}
+check "a member's disk is filled while the API goes on and writes" filled
+check "status shows who is missing then" within 60 status_is "n1 n3"
+check "and the API goes on" kubectl_on n1 create configmap without-n2 --from-literal=a=1
+emptied() { lab host root n2 'mount -o remount,size=12g /var/lib/etcd; systemctl reset-failed kubexm-etcd; systemctl start kubexm-etcd' && kubectl_on n1 delete namespace full; }
+check "its disk has room again" emptied
+check "all three are healthy with room" within 60 status_is "n1 n2 n3"
 
 check "a member's host is powered off" lab host stop n3
 writes() { kubectl_on n1 create configmap "$1" --from-literal=a=1; }
