@@ -73,12 +73,13 @@ vip_status() {
   install status -f "$WORK/vip-3.yaml" > "$WORK/vip-status" || true
   grep "$(holder) .*has the address" "$WORK/vip-status" && grep "$(other "$(holder)") .*standby" "$WORK/vip-status"
 }
-# vip_comes_up: a cluster of two control planes, or nothing
+# vip_comes_up [3]: a cluster of two control planes, or of three, or nothing
 vip_comes_up() {
+  local planes=${1:-2}
   say "a cluster behind the address"
-  check "two control planes come up behind it" vip vip-2 create
+  check "$planes control planes come up behind it" vip "vip-$planes" create
   [ "$HELD" = 1 ] || return 1
-  check "every node is Ready" within 180 vip_ready 3
+  check "every node is Ready" within 180 vip_ready $((planes + 1))
   check "exactly one host has the address" within 20 one_holder
   check "the API answers through it" within 20 answers
   check "the worker asks through it" within 60 through
@@ -86,7 +87,7 @@ vip_comes_up() {
   check "its hosts have neither kubelet nor runtime (l2)" bare l2
   check "the distribution's own units are off" off l1
   check "status shows who has it" vip_status
-  check "a second create changes nothing" vip_nothing_to_do vip-2
+  check "a second create changes nothing" vip_nothing_to_do "vip-$planes"
 }
 
 processes() { local host; for host in l1 l2; do lab host root $host systemctl show -P MainPID kubexm-$PROXY kubexm-keepalived; done | tr '\n' ' '; }

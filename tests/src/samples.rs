@@ -76,7 +76,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 21] = [
+pub const FLEETS: [Sample; 22] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -196,6 +196,16 @@ pub const FLEETS: [Sample; 21] = [
         added: &["node2", "node4"],
         deleted: &["node2", "node4"],
         upgraded: MINOR,
+        ..ONE
+    },
+    Sample {
+        name: "workers with nginx before the API servers",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}"), ("node4", "{}")],
+        roles: "{master: [node1, node2], worker: [node3, node4]}",
+        spec: "  loadBalancer: {mode: internal, internal: {type: nginx}}\n",
+        added: &["node2", "node4"],
+        deleted: &["node2", "node4"],
+        upgraded: PATCH,
         ..ONE
     },
     Sample {
