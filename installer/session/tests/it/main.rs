@@ -16,6 +16,7 @@ mod installed;
 mod inventory;
 mod materials;
 mod out_of_reach;
+mod own_certs;
 mod recorded;
 mod registry;
 mod restore;

@@ -1,10 +1,14 @@
 //! The input of the recipe.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::{ClusterFacts, ClusterId, Facts};
+use kubexm_plan::{Authority, ClusterFacts, ClusterId, Facts};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::Cluster;
+
+use super::own;
+use crate::context::Sealing;
+use crate::error::RecipeError;
 
 /// The whole input of the recipe.
 #[derive(Clone, Debug)]
@@ -21,6 +25,28 @@ pub struct RenewContext<'a> {
     /// The controller's clock, in seconds of Unix time.
     pub now: i64,
     pub wanted: Renew,
+    /// Digests of the certificates that are in the sealed authorities of every control plane; empty if there are none.
+    pub sealed: &'a BTreeSet<Digest>,
+    /// The cluster's own authorities. None until they were opened, which a plan needs if [`Self::needs_authorities`].
+    pub own: Option<&'a OwnAuthorities>,
+}
+
+impl RenewContext<'_> {
+    /// Whether the cluster's own authorities have to sign, or a run of theirs has not ended.
+    ///
+    /// # Errors
+    /// A host of cluster.yaml has no address of its own.
+    pub fn needs_authorities(&self) -> Result<bool, RecipeError> {
+        Ok(!own::due(self)?.0.is_empty())
+    }
+}
+
+/// The cluster's own authorities, as this home can use them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnAuthorities {
+    pub sealing: Sealing,
+    /// Digests of their certificates.
+    pub certificates: BTreeMap<Authority, Digest>,
 }
 
 /// Which certificates are renewed.
@@ -28,7 +54,7 @@ pub struct RenewContext<'a> {
 pub struct Renew {
     /// Those that end within so many seconds.
     pub within_s: i64,
-    /// All that kubeadm manages, whenever they end.
+    /// All of kubeadm's and of the cluster's own authorities, whenever they end.
     pub force: bool,
 }
 
