@@ -175,8 +175,17 @@ impl<'s> Observed<'s, ClusterSource> {
         let (running, facts, now) = (&running, &survey.facts, site.session.unix_time());
         let hosts = Hosts { cluster, facts, id: cluster_id, backup: None };
         let sealed = hosts.sealed_everywhere();
-        let cx =
-            RenewContext { cluster, cluster_digest, cluster_id, running, facts, now, wanted, sealed: &sealed, own: None };
+        let cx = RenewContext {
+            cluster,
+            cluster_digest,
+            cluster_id,
+            running,
+            facts,
+            now,
+            wanted,
+            sealed: &sealed,
+            own: None,
+        };
         let planned = renewal(site.session, &site.home, &hosts, &cx);
         let (Renewed { plan, warnings }, authorities) = site.unless_refused(planned).await?;
         for warning in warnings {
@@ -254,7 +263,7 @@ fn renewal(
     cx: &RenewContext<'_>,
 ) -> Result<(Renewed, Authorities), SessionError> {
     let (mut authorities, mut own) = (Authorities::default(), None);
-    if cx.needs_authorities()? {
+    if kubexm_recipes::needs_authorities(cx)? {
         identity::refuse_of_another(session.home, hosts.cluster, hosts.facts, hosts.id)?;
         authorities = Authorities::examine((session, home), hosts, false, session.events)?;
         let (sealing, certificates) = (authorities.sealing.clone(), authorities.view(home)?.authorities()?);

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kubexm_engine::{ClusterPki, Outcome};
 use kubexm_engine::backup::BackupKey;
 use kubexm_engine::events::Silent;
+use kubexm_engine::{ClusterPki, Outcome};
 use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
 use kubexm_plan::{CheckedPlan, ClusterFacts, Facts, Plan, ledger, lint};
 use kubexm_recipes::{
-    AdoptContext, AdoptionInput, DeleteContext, Drain, OwnAuthorities, PruneContext, Renew, RenewContext, ResetContext, ResetHost,
-    RestoreContext, sample_adoption,
+    AdoptContext, AdoptionInput, DeleteContext, Drain, OwnAuthorities, PruneContext, Renew, RenewContext, ResetContext,
+    ResetHost, RestoreContext, sample_adoption,
 };
 use kubexm_spec::cluster::{Cluster, EtcdKind, Roles};
 
@@ -99,11 +99,7 @@ pub(super) async fn running_adopted<F: Fleet>(sample: &Sample, fleet: &F) -> Res
 }
 
 /// Of every certificate, as with `--force`; its files are as the hosts have them.
-pub(super) async fn renew_plan<F: Fleet>(
-    sample: &Sample,
-    fleet: &F,
-    setting: &Setting,
-) -> Result<CheckedPlan, String> {
+pub(super) async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F, setting: &Setting) -> Result<CheckedPlan, String> {
     let cluster = sample.cluster();
     let links = fleet.links();
     let (mut facts, mut looks) = (BTreeMap::new(), Vec::new());
@@ -121,7 +117,8 @@ pub(super) async fn renew_plan<F: Fleet>(
         looks.push(seen);
     }
     let pki = ClusterPki::open(&setting.pki.path().join("pki")).map_err(said)?;
-    let own = OwnAuthorities { certificates: pki.authorities().map_err(said)?, ..OwnAuthorities::default() };
+    let sealing = kubexm_recipes::sample::sealing();
+    let own = OwnAuthorities { certificates: pki.authorities().map_err(said)?, sealing };
     let cx = RenewContext {
         cluster: &cluster,
         cluster_digest: kubexm_spec::Digest::of("yaml"),

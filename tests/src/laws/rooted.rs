@@ -225,7 +225,12 @@ impl Fleet for Rooted {
             Some(Certificate { host, path, subject, ends: 1, file })
         });
         // Those of the cluster's own authorities are real ones.
-        let own = ["/etc/kubexm/etcd/ca.crt", "/etc/kubexm/etcd/server.crt", "/etc/kubexm/etcd/peer.crt", "/etc/kubexm/etcd/client.crt"];
+        let own = [
+            "/etc/kubexm/etcd/ca.crt",
+            "/etc/kubexm/etcd/server.crt",
+            "/etc/kubexm/etcd/peer.crt",
+            "/etc/kubexm/etcd/client.crt",
+        ];
         let own = own.into_iter().chain(["/etc/kubexm/etcd-client/ca.crt", "/etc/kubexm/etcd-client/client.crt"]);
         let own = own.chain(["/etc/kubexm/depot/ca.crt", "/etc/kubexm/depot/tls.crt"]);
         let own = own.chain(["/etc/kubexm/registry/ca.crt", "/etc/kubexm/registry/tls.crt"]).filter_map(|path| {

@@ -37,9 +37,7 @@ pub fn seal(slots: &mut Slots, cluster: &Cluster, sealing: &Sealing, host: &str)
 /// Those of cluster.yaml, and the others.
 fn recipients(cluster: &Cluster, others: &[String]) -> Vec<Recipient> {
     let mut names: BTreeMap<&str, Option<&str>> = others.iter().map(|key| (key.as_str(), None)).collect();
-    names.extend(
-        cluster.operators.iter().map(|operator| (operator.recipient.as_str(), Some(operator.name.as_str()))),
-    );
+    names.extend(cluster.operators.iter().map(|operator| (operator.recipient.as_str(), Some(operator.name.as_str()))));
     let recipient =
         |(key, name): (&str, Option<&str>)| Recipient { key: key.to_owned(), name: name.map(str::to_owned) };
     names.into_iter().map(recipient).collect()

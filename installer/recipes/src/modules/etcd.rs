@@ -259,7 +259,8 @@ pub fn issued(host: &str, ip: IpAddr) -> [Issued; 3] {
     let (name, ip) = (host.to_owned(), ip.to_string());
     let local = ["localhost", "127.0.0.1"].map(str::to_owned);
     let of_server = [name.clone(), ip.clone()].into_iter().chain(local).collect();
-    let of = |role: &str, common_name: &str, sans, files| signed(&format!("etcd-{role}-{host}"), files, common_name, sans);
+    let of =
+        |role: &str, common_name: &str, sans, files| signed(&format!("etcd-{role}-{host}"), files, common_name, sans);
     [
         of("server", host, of_server, (SERVER_CERT, SERVER_KEY)),
         of("peer", host, vec![name, ip], (PEER_CERT, PEER_KEY)),

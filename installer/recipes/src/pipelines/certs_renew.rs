@@ -40,6 +40,14 @@ pub struct Renewed {
 /// How long a restart of one static pod may take, in seconds: its container's grace period, and what the op waits.
 const RESTART_S: u64 = 300;
 
+/// Whether the cluster's own authorities have to sign, or a run of theirs has not ended.
+///
+/// # Errors
+/// A host of cluster.yaml has no address of its own, or hosts do not agree whether the cluster was adopted.
+pub fn needs_authorities(cx: &RenewContext<'_>) -> Result<bool, RecipeError> {
+    Ok(!own::due(cx)?.0.is_empty())
+}
+
 /// The plan that renews certificates. Where nothing is due, its steps are satisfied already.
 pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
     let Due { planes, workers, first, ended, adopted, operator, warnings, own } = check::site(cx)?;

@@ -7,7 +7,9 @@ use kubexm_plan::facts::Stamp;
 use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
 use kubexm_plan::op::{KUBELET_CLIENT, Op, PodReady};
 use kubexm_plan::{ClusterFacts, ClusterId, Facts, Probe, SlotProvider, lint};
-use kubexm_recipes::{OwnAuthorities, RecipeError, Renew, RenewContext, Renewed, RestoreContext, certs_renew, restore, sample};
+use kubexm_recipes::{
+    OwnAuthorities, RecipeError, Renew, RenewContext, Renewed, RestoreContext, certs_renew, restore, sample,
+};
 use kubexm_spec::cluster::{API_PORT, EtcdKind, InternalKind, LoadBalancerMode};
 use kubexm_spec::{Cluster, Digest, ExitCode};
 

@@ -7,7 +7,7 @@ use kubexm_plan::cluster_facts::{Certificate, Gap};
 use kubexm_plan::etcd::{ADMIN_CERT, CA, CLIENT_CA, CLIENT_CERT, PEER_CERT, SERVER_CERT};
 use kubexm_plan::op::{Op, Probe};
 use kubexm_plan::{Authority, CertificateUse, Plan, SEALED_AUTHORITIES, SlotName, SlotProvider, Step};
-use kubexm_recipes::{OwnAuthorities, RenewContext, certs_renew, sample};
+use kubexm_recipes::{OwnAuthorities, RenewContext, certs_renew, needs_authorities, sample};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::{EtcdKind, RegistryKind};
 
@@ -54,7 +54,8 @@ fn add(site: &mut Site, host: &str, path: &str, days: i64, file: Digest) {
 
 /// Of the cluster's own authorities.
 fn own(plan: &Plan) -> Vec<&Step> {
-    let is_own = |step: &&Step| ["/certs.etcd", "/certs.depot", "/certs.registry"].iter().any(|id| step.id.0.contains(id));
+    let is_own =
+        |step: &&Step| ["/certs.etcd", "/certs.depot", "/certs.registry"].iter().any(|id| step.id.0.contains(id));
     plan.steps.iter().filter(is_own).collect()
 }
 
@@ -128,8 +129,7 @@ fn slots_uses_and_units_are_those_of_create() {
     assert_eq!(certificates(&renewed), certificates(&created));
     let ops = |plan: &Plan, wanted: fn(&Op) -> bool| -> Vec<String> {
         let all = plan.steps.iter().flat_map(|step| step.ops.iter().map(move |op| (&step.host, op)));
-        let mut all: Vec<String> =
-            all.filter(|(_, op)| wanted(op)).map(|(host, op)| format!("{host}: {op}")).collect();
+        let mut all: Vec<String> = all.filter(|(_, op)| wanted(op)).map(|(host, op)| format!("{host}: {op}")).collect();
         all.sort();
         all
     };
@@ -144,7 +144,7 @@ fn only_what_is_due_is_renewed_and_with_force_all() {
     let mut site = site(200);
     let context = |site: &Site| {
         let (sealed, facts) = (site.sealed.clone(), site.facts.clone());
-        RenewContext {
+        needs_authorities(&RenewContext {
             cluster: &site.cluster,
             cluster_digest: Digest::of("yaml"),
             cluster_id: Some(ID),
@@ -154,8 +154,7 @@ fn only_what_is_due_is_renewed_and_with_force_all() {
             wanted: site.wanted,
             sealed: &sealed,
             own: None,
-        }
-        .needs_authorities()
+        })
         .unwrap()
     };
     assert!(own(&site.plan().unwrap().plan).is_empty());
@@ -212,7 +211,9 @@ fn where_one_of_etcds_has_ended_all_get_theirs_before_the_first_is_asked() {
     let at = |id: &str| ids.iter().position(|found| found == id).unwrap_or_else(|| panic!("{id} in {ids:?}"));
     assert!(at("node3/certs.etcd-member") < at("node1/certs.etcd-healthy"));
     assert!(at("node3/certs.etcd-healthy") < at("node1/certs.etcd-client"));
-    assert!(steps[at("node1/certs.etcd-member")].probe.is_none() && steps[at("node1/certs.etcd-healthy")].probe.is_some());
+    assert!(
+        steps[at("node1/certs.etcd-member")].probe.is_none() && steps[at("node1/certs.etcd-healthy")].probe.is_some()
+    );
     let ready = plan.steps.iter().find(|step| step.id.0 == "node1/certs.ready").unwrap();
     assert!(ready.probe.as_ref().unwrap().within_s > 300, "kubelet pauses for up to five minutes");
 }
@@ -236,11 +237,16 @@ fn what_a_host_would_not_trust_is_refused_by_its_path() {
     let other = site.own.as_mut().unwrap();
     other.certificates.insert(Authority::Etcd, Digest::of("another"));
     let error = site.plan().unwrap_err().to_string();
-    for words in ["node1: /etc/kubexm/etcd/ca.crt is not the authority", "node3: /etc/kubexm/etcd-client/ca.crt is not"] {
+    for words in ["node1: /etc/kubexm/etcd/ca.crt is not the authority", "node3: /etc/kubexm/etcd-client/ca.crt is not"]
+    {
         assert!(error.contains(words), "{words}: {error}");
     }
     assert!(!error.contains("depot"), "{error}");
-    other_than(&mut site, |site| site.ends("node1", CA, NOW), "node1: the authority of kubexm's own etcd /etc/kubexm/etcd/ca.crt has ended");
+    other_than(
+        &mut site,
+        |site| site.ends("node1", CA, NOW),
+        "node1: the authority of kubexm's own etcd /etc/kubexm/etcd/ca.crt has ended",
+    );
 }
 
 fn other_than(site: &mut Site, change: impl FnOnce(&mut Site), words: &str) {

@@ -21,7 +21,8 @@ const CA: &str = "path:/etc/kubexm/registry-ca.crt";
 fn site(operators: &[String]) -> Site {
     let named = operators.iter().map(|key| format!("{{name: bob, recipient: {key}}}"));
     let operators = format!("spec:\n  operators: [{}]\n", named.collect::<Vec<_>>().join(", "));
-    let yaml = cluster_yaml("red", &HOSTS).replace("spec:\n", &operators).replace("master: [red1]", "master: [red1, red2]");
+    let yaml =
+        cluster_yaml("red", &HOSTS).replace("spec:\n", &operators).replace("master: [red1]", "master: [red1, red2]");
     Site { answers: crate::sessions::Answers::of(Answer::Yes), ..Site::of("red", &HOSTS, &yaml, write_bundle) }
 }
 
@@ -109,7 +110,11 @@ async fn a_renewal_that_is_rolled_back_leaves_nothing_that_a_create_would_change
     assert_eq!(ended.run.unwrap().outcome, Outcome::RolledBack);
     assert_eq!(site.hosts.fleet.snapshot(), before);
     differs(&site).await;
-    assert_eq!(site.hosts.fleet.snapshot()["red1"][DEPOT], before["red1"][DEPOT], "the earlier one is the cluster's again");
+    assert_eq!(
+        site.hosts.fleet.snapshot()["red1"][DEPOT],
+        before["red1"][DEPOT],
+        "the earlier one is the cluster's again"
+    );
 }
 
 #[tokio::test]

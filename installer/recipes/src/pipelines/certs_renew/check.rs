@@ -151,7 +151,8 @@ fn warnings(cx: &RenewContext<'_>) -> Vec<String> {
         let ends = if one.ends <= cx.now { "has ended" } else { "ends soon" };
         let of_etcd = ETCD.iter().any(|folder| one.path.starts_with(folder));
         let text = if AUTHORITIES.contains(&one.path.as_str()) {
-            "it is a certificate authority, which kubexm-install cannot renew yet; what it signs now ends with it".to_owned()
+            "it is a certificate authority, which kubexm-install cannot renew yet; what it signs now ends with it"
+                .to_owned()
         } else if of_etcd && cx.cluster.etcd.kind == EtcdKind::External {
             YOURS.to_owned()
         } else if let Some((authority, _)) = own::of_file(cx, one) {
@@ -160,7 +161,8 @@ fn warnings(cx: &RenewContext<'_>) -> Vec<String> {
                 Fate::Renewed | Fate::Brought | Fate::Stays => continue,
             }
         } else if of_etcd && one.path.ends_with("/ca.crt") {
-            "it is the authority of kubexm's own etcd, which no command renews yet; what it has signed ends with it".to_owned()
+            "it is the authority of kubexm's own etcd, which no command renews yet; what it has signed ends with it"
+                .to_owned()
         } else if one.path == OURS[0] || one.path.ends_with("/ca.crt") && is_ours(one) {
             "it is the registry's own authority: `kubexm-install create --bundle B --new-registry-ca` makes another one, and renews what it \
              has signed"
@@ -176,9 +178,11 @@ fn warnings(cx: &RenewContext<'_>) -> Vec<String> {
     }
     // One that cannot be read is not known to be due.
     let own = |gap: &&Gap| gap.what.strip_prefix("certificate ").is_some_and(|path| path.starts_with("/etc/kubexm/"));
-    warnings.extend(cx.running.gaps.iter().filter(own).map(|gap| {
-        format!("{}; it is not renewed: `kubexm-install create --bundle B` writes it anew", unread(gap))
-    }));
+    warnings.extend(
+        cx.running.gaps.iter().filter(own).map(|gap| {
+            format!("{}; it is not renewed: `kubexm-install create --bundle B` writes it anew", unread(gap))
+        }),
+    );
     warnings
 }
 

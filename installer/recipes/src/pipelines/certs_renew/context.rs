@@ -6,9 +6,7 @@ use kubexm_plan::{Authority, ClusterFacts, ClusterId, Facts};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::Cluster;
 
-use super::own;
 use crate::context::Sealing;
-use crate::error::RecipeError;
 
 /// The whole input of the recipe.
 #[derive(Clone, Debug)]
@@ -27,18 +25,8 @@ pub struct RenewContext<'a> {
     pub wanted: Renew,
     /// Digests of the certificates that are in the sealed authorities of every control plane; empty if there are none.
     pub sealed: &'a BTreeSet<Digest>,
-    /// The cluster's own authorities. None until they were opened, which a plan needs if [`Self::needs_authorities`].
+    /// The cluster's own authorities. None until they were opened, which a plan needs if [`super::needs_authorities`].
     pub own: Option<&'a OwnAuthorities>,
-}
-
-impl RenewContext<'_> {
-    /// Whether the cluster's own authorities have to sign, or a run of theirs has not ended.
-    ///
-    /// # Errors
-    /// A host of cluster.yaml has no address of its own.
-    pub fn needs_authorities(&self) -> Result<bool, RecipeError> {
-        Ok(!own::due(self)?.0.is_empty())
-    }
 }
 
 /// The cluster's own authorities, as this home can use them.

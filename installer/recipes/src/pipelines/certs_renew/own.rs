@@ -201,7 +201,8 @@ fn not_ours(host: &str, path: &str) -> String {
 
 const NO_ID: &str = "the hosts have no id of the cluster, so its own authorities cannot be kept for the operators: `kubexm-install create \
                      --bundle B` gives it one";
-const ENDED: &str = "has ended itself: nothing that it signs is valid, and no command of kubexm-install makes another one yet";
+const ENDED: &str =
+    "has ended itself: nothing that it signs is valid, and no command of kubexm-install makes another one yet";
 
 const HOLDERS: [Holder; 4] = [Holder::Depot, Holder::Registry, Holder::Member, Holder::Client];
 
@@ -255,16 +256,15 @@ impl<'a> Own<'a> {
     /// first is asked, since they check each other's.
     pub fn etcd(&self, cx: &RenewContext<'_>, slots: &mut Slots) -> Vec<Step> {
         let group = &cx.cluster.role_groups.etcd;
-        let all: Vec<Member> = group
-            .iter()
-            .filter_map(|name| Some(Member::at(name, cx.cluster.host(name)?.node_ip()?)))
-            .collect();
+        let all: Vec<Member> =
+            group.iter().filter_map(|name| Some(Member::at(name, cx.cluster.host(name)?.node_ip()?))).collect();
         let mut steps = Vec::new();
         for host in self.of(Holder::Member) {
-            let step = Step::on(host.name, "certs.etcd-member", "Give the host's member of etcd its renewed certificates")
-                .ensure_all(host.files(slots))
-                .timeout_s(ETCD_S + 20)
-                .undo(Undo::RestoreBefore);
+            let step =
+                Step::on(host.name, "certs.etcd-member", "Give the host's member of etcd its renewed certificates")
+                    .ensure_all(host.files(slots))
+                    .timeout_s(ETCD_S + 20)
+                    .undo(Undo::RestoreBefore);
             let step = if self.etcd_ended { step } else { step.probe(members::healthy(&all), ETCD_S) };
             steps.push(step.build());
         }
