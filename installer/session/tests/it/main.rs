@@ -25,4 +25,5 @@ mod run_report;
 mod secrets;
 mod sessions;
 mod site_ca;
+mod snapshot;
 mod verified;
