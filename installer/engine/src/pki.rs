@@ -75,13 +75,14 @@ impl ClusterPki {
         Ok(self.authority(authority)?.certificates)
     }
 
-    /// Certificate chain and key (PKCS#8), both PEM. Created again if its use or its authority has changed, or if it is
-    /// about to expire.
+    /// Certificate chain and key (PKCS#8), both PEM. Created again if its use or its authority has changed, if it is
+    /// about to expire, or if it is one of those that are replaced.
     pub fn certificate(&self, name: &str, wanted: &CertificateUse) -> Result<(String, String), EngineError> {
         let authority = self.authority(wanted.authority)?;
         let file = format!("{}-{}.pem", file_prefix(wanted), plain_name(name));
         let path = self.folder.path(&file);
         if let Some(pair) = self.read(&file)?
+            && !wanted.replaces.contains(&Digest::of(&pair.certificates))
             && pem::serves(&path, &pair, wanted, &authority.certificates, self.now() + RENEW_BEFORE)?
         {
             return Ok((pair.certificates, pair.key));
@@ -119,6 +120,13 @@ impl ClusterPki {
     /// Digests of all certificates in a pki folder, by file; none if there is no such folder.
     pub fn certificates_in(dir: &Path) -> Result<BTreeMap<String, Digest>, EngineError> {
         Ok(Self::view(dir, false).files()?.certificates())
+    }
+
+    /// Digests of the certificates of the authorities that are in the folder.
+    pub fn authorities(&self) -> Result<BTreeMap<Authority, Digest>, EngineError> {
+        let certificates = self.files()?.certificates();
+        let of = |authority: Authority| Some((authority, *certificates.get(&Self::file_of(authority))?));
+        Ok([Authority::Registry, Authority::Etcd].into_iter().filter_map(of).collect())
     }
 
     /// The file of an authority's CA in a pki folder.

@@ -177,7 +177,7 @@ impl Row {
                 confirmed_by_name: false,
                 sentences: Sentences {
                     rollback: "Roll back the renewal, so that the earlier certificates are used again?",
-                    nothing_to_do: "nothing to do: no certificate of cluster {cluster} that kubeadm manages is due, and everything runs \
+                    nothing_to_do: "nothing to do: no certificate of cluster {cluster} is due that can be renewed, and everything runs \
                                     with those that are there; --force renews them anyway",
                     success: "the certificates of cluster {cluster} are renewed, and in use: {done} steps changed something, \
                               {satisfied} needed no change",

@@ -1,5 +1,8 @@
 //! Slots: values that exist only during a run, and who provides them.
 
+use std::collections::BTreeSet;
+
+use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::sealed::Recipient;
@@ -17,7 +20,7 @@ impl SlotName {
 }
 
 /// A certificate authority that the controller keeps for a cluster. What it signs is trusted only for this purpose.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Authority {
     /// For the depot and the registry.
@@ -46,6 +49,10 @@ pub struct CertificateUse {
     /// Whether it is a client certificate. With `sans` it is a server certificate as well.
     #[serde(default, skip_serializing_if = "is_default")]
     pub client: bool,
+    /// Digests of chains (PEM) that are renewed: none of them is given out again. As with [`crate::op::Renewal`] no clock decides, so a
+    /// run that is resumed renews nothing twice.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub replaces: BTreeSet<Digest>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

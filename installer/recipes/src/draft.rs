@@ -9,6 +9,7 @@ use minijinja::Value;
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
+use crate::modules::issued::{self, Issued, Slots};
 use crate::templates::{self, Template};
 
 /// The most hosts that are changed at the same time. A host mostly waits (for units, kubelet, kubeadm), so sixty hosts
@@ -77,7 +78,17 @@ impl<'a> Draft<'a> {
 
     /// A file with a slot's value.
     pub fn slot_file(&mut self, path: &str, mode: u32, slot: &str, provider: SlotProvider) -> File {
-        File { path: path.to_owned(), content: Content::Slot { slot: self.slot(slot, provider) }, mode }
+        issued::slot_file(&mut self.plan.slots, path, mode, slot, provider)
+    }
+
+    /// The files of a certificate and its key.
+    pub fn issued(&mut self, issued: Issued) -> [File; 2] {
+        issued.files(&mut self.plan.slots)
+    }
+
+    /// The slots that were added so far.
+    pub const fn slots(&mut self) -> &mut Slots {
+        &mut self.plan.slots
     }
 
     /// A file with this text, in which the placeholder of a slot is replaced by its value.

@@ -5,7 +5,7 @@
 //! answer, and not the next address of a name (decision 0067).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use kubexm_plan::ClusterFacts;
 use kubexm_spec::cluster::{Cluster, Keyword as _, RegistryKind, document};
@@ -25,8 +25,8 @@ pub fn hosts<'a>(cx: &PlanContext<'a>) -> Result<Vec<PlannedHost<'a>>, RecipeErr
 }
 
 /// Whether the controller fills it: the others fetch from it.
-pub fn is_source(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> bool {
-    cx.cluster.registry_hosts().first().is_some_and(|host| host.name == node.name())
+pub fn is_source(cluster: &Cluster, host: &str) -> bool {
+    cluster.registry_hosts().first().is_some_and(|source| source.name == host)
 }
 
 /// In the order in which a host asks them: itself first, and hosts that are none begin with different ones.
@@ -93,11 +93,11 @@ pub fn at(host: &PlannedHost<'_>, port: u16) -> String {
     SocketAddr::from((host.ip, port)).to_string()
 }
 
-/// What a registry host is asked by to see whether it serves: with several, by its own address.
-pub fn own_address(cx: &PlanContext<'_>, node: &PlannedHost<'_>, port: u16, name: String) -> String {
-    match cx.cluster.registry_hosts().len() {
-        0 | 1 => name,
-        _ => at(node, port),
+/// What a registry host is asked by at a port to see whether it serves: with several, by its own address.
+pub fn own_address(cluster: &Cluster, ip: IpAddr, port: u16) -> String {
+    match cluster.registry_hosts().len() {
+        0 | 1 => format!("{}:{port}", names::registry_name(&cluster.name)),
+        _ => SocketAddr::from((ip, port)).to_string(),
     }
 }
 

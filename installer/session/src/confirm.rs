@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use kubexm_engine::LostHost;
-use kubexm_engine::backup::BackupAbout;
+use kubexm_engine::backup::{BackupAbout, SnapshotName};
 use kubexm_engine::drift::Drift;
 use kubexm_plan::Plan;
 use kubexm_spec::Digest;
@@ -88,6 +88,8 @@ pub struct RestoredBackup<'a> {
     pub about: &'a BackupAbout,
     /// Why it is not known who made it, if that was allowed.
     pub unauthenticated: Option<&'a str>,
+    /// What the name of a snapshot of etcd says, if it is one and no backup.
+    pub snapshot: Option<&'a SnapshotName>,
 }
 
 /// A kind of change.

@@ -156,7 +156,7 @@ impl Startable for FromBackup {
 
     fn restores(&self) -> Option<RestoredBackup<'_>> {
         let unauthenticated = self.backup.unauthenticated.as_deref();
-        Some(RestoredBackup { about: &self.backup.header.about, unauthenticated })
+        Some(RestoredBackup { about: &self.backup.header.about, unauthenticated, snapshot: None })
     }
 }
 

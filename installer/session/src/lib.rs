@@ -60,6 +60,7 @@ mod restore;
 mod retention;
 mod run;
 mod session;
+mod snapshot;
 pub mod support_bundle;
 
 pub use access::Access;

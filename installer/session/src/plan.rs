@@ -4,8 +4,8 @@ use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
 use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan, SEALED_AUTHORITIES};
 use kubexm_recipes::{
-    DeleteContext, Deletion, Drain, Identity, PlanContext, Recipe, Renew, RenewContext, Renewed, ResetContext,
-    ResetHost, Running, adoption,
+    DeleteContext, Deletion, Drain, Identity, OwnAuthorities, PlanContext, Recipe, Renew, RenewContext, Renewed,
+    ResetContext, ResetHost, Running, adoption,
 };
 use kubexm_spec::{Digest, one_line};
 
@@ -173,14 +173,25 @@ impl<'s> Observed<'s, ClusterSource> {
         let cluster = site.subject.cluster();
         let (cluster_digest, cluster_id) = (cluster.digest(), Identity::of(cluster, &survey.facts).id);
         let (running, facts, now) = (&running, &survey.facts, site.session.unix_time());
-        events::phase(site.session.events, "plan");
-        let cx = RenewContext { cluster, cluster_digest, cluster_id, running, facts, now, wanted };
-        let planned = kubexm_recipes::certs_renew(&cx).map_err(SessionError::from);
-        let Renewed { plan, warnings } = site.unless_refused(planned).await?;
+        let hosts = Hosts { cluster, facts, id: cluster_id, backup: None };
+        let sealed = hosts.sealed_everywhere();
+        let cx = RenewContext {
+            cluster,
+            cluster_digest,
+            cluster_id,
+            running,
+            facts,
+            now,
+            wanted,
+            sealed: &sealed,
+            own: None,
+        };
+        let planned = renewal(site.session, &site.home, &hosts, &cx);
+        let (Renewed { plan, warnings }, authorities) = site.unless_refused(planned).await?;
         for warning in warnings {
             events::warning(site.session.events, one_line(&warning));
         }
-        Ok(Planned { site, plan, clean: Vec::new(), created: true, authorities: Authorities::default() })
+        Ok(Planned { site, plan, clean: Vec::new(), created: true, authorities })
     }
 }
 
@@ -242,6 +253,25 @@ pub(crate) async fn refuse_adopted<S: Subject>(
 ) -> Result<(), SessionError> {
     let refused = adoption::refuse(pipeline, site.subject.cluster(), &survey.facts);
     site.unless_refused(refused.map_err(SessionError::from)).await
+}
+
+/// The cluster's own authorities are opened only where they have to sign: what kubeadm manages needs no identity of an operator.
+fn renewal(
+    session: &Session<'_>,
+    home: &ClusterHome,
+    hosts: &Hosts<'_>,
+    cx: &RenewContext<'_>,
+) -> Result<(Renewed, Authorities), SessionError> {
+    let (mut authorities, mut own) = (Authorities::default(), None);
+    if kubexm_recipes::needs_authorities(cx)? {
+        identity::refuse_of_another(session.home, hosts.cluster, hosts.facts, hosts.id)?;
+        authorities = Authorities::examine((session, home), hosts, false, session.events)?;
+        let (sealing, certificates) = (authorities.sealing.clone(), authorities.view(home)?.authorities()?);
+        own = Some(OwnAuthorities { sealing, certificates });
+    }
+    events::phase(session.events, "plan");
+    let renewed = kubexm_recipes::certs_renew(&RenewContext { own: own.as_ref(), ..cx.clone() })?;
+    Ok((renewed, authorities))
 }
 
 fn with_bundle(

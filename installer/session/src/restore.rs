@@ -4,7 +4,7 @@ use std::io::{Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use kubexm_engine::backup::{ARCHIVE, BackupError};
+use kubexm_engine::backup::{ARCHIVE, BackupError, SnapshotName};
 use kubexm_engine::link::BlobSource;
 use kubexm_plan::Pipeline;
 use kubexm_plan::backup::Archive;
@@ -32,6 +32,8 @@ use crate::session::Session;
 pub struct RestoreSource {
     source: ClusterSource,
     backup: OpenedBackup,
+    /// What the name of the snapshot says that the backup was made of.
+    snapshot: Option<SnapshotName>,
 }
 
 impl Session<'_> {
@@ -48,11 +50,15 @@ impl Session<'_> {
     ) -> Result<RestoreSource, SessionError> {
         let operators = source.cluster().proven_operators();
         let backup = self.open_backup(backup, &operators, allow_unauthenticated, &|_| false)?;
-        Ok(RestoreSource { source, backup })
+        Ok(RestoreSource { source, backup, snapshot: None })
     }
 }
 
 impl RestoreSource {
+    pub(crate) const fn of_snapshot(source: ClusterSource, backup: OpenedBackup, name: SnapshotName) -> Self {
+        Self { source, backup, snapshot: Some(name) }
+    }
+
     pub(crate) const fn archive(&self) -> Archive {
         self.backup.header.about.archive
     }
@@ -93,7 +99,7 @@ impl Startable for RestoreSource {
 
     fn restores(&self) -> Option<RestoredBackup<'_>> {
         let unauthenticated = self.backup.unauthenticated.as_deref();
-        Some(RestoredBackup { about: &self.backup.header.about, unauthenticated })
+        Some(RestoredBackup { about: &self.backup.header.about, unauthenticated, snapshot: self.snapshot.as_ref() })
     }
 }
 
@@ -106,14 +112,17 @@ impl<'s> Observed<'s, RestoreSource> {
         let (site, survey) = self.into_parts();
         refuse_adopted(&site, Pipeline::Restore, &survey).await?;
         let planned = (|| {
-            let RestoreSource { source, backup: OpenedBackup { local, header, .. } } = &site.subject;
+            let RestoreSource { source, backup: OpenedBackup { local, header, .. }, snapshot } = &site.subject;
             let cluster = source.cluster();
             let id = restored_cluster(cluster, &survey.facts).ok_or_else(|| {
                 let text = "the hosts have no cluster id, so it cannot be told whether the backup is of this cluster; a restore \
                             is for the hosts that the cluster runs on";
                 BackupError::CannotMake(text.to_owned())
             })?;
-            local.named(header.check_cluster(local.folder(), &cluster.name, id))?;
+            // A file that was not called by `spec.etcd.backup` does not say: the question does.
+            if snapshot.as_ref().is_none_or(|name| name.of.is_some()) {
+                local.named(header.check_cluster(local.folder(), &cluster.name, id))?;
+            }
             events::phase(site.session.events, "plan");
             let cx = RestoreContext {
                 cluster,

@@ -121,7 +121,7 @@ impl<F: Fleet> Case<F> {
                 Setting { name: name_of_run, plan, bundle: Arc::new(bundle), ..setting }
             }
             Pipeline::CertsRenew => {
-                let plan = renew_plan(sample, &start).await?;
+                let plan = renew_plan(sample, &start, &setting).await?;
                 Setting { name: name_of_run, plan, ..setting }
             }
             Pipeline::RegistryPrune => {

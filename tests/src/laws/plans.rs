@@ -1,16 +1,16 @@
 //! Plans of a pipeline from what the hosts of a sample say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kubexm_engine::Outcome;
 use kubexm_engine::backup::BackupKey;
 use kubexm_engine::events::Silent;
+use kubexm_engine::{ClusterPki, Outcome};
 use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
 use kubexm_plan::{CheckedPlan, ClusterFacts, Facts, Plan, ledger, lint};
 use kubexm_recipes::{
-    AdoptContext, AdoptionInput, DeleteContext, Drain, PruneContext, Renew, RenewContext, ResetContext, ResetHost,
-    RestoreContext, sample_adoption,
+    AdoptContext, AdoptionInput, DeleteContext, Drain, OwnAuthorities, PruneContext, Renew, RenewContext, ResetContext,
+    ResetHost, RestoreContext, sample_adoption,
 };
 use kubexm_spec::cluster::{Cluster, EtcdKind, Roles};
 
@@ -99,32 +99,36 @@ pub(super) async fn running_adopted<F: Fleet>(sample: &Sample, fleet: &F) -> Res
 }
 
 /// Of every certificate, as with `--force`; its files are as the hosts have them.
-pub(super) async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F) -> Result<CheckedPlan, String> {
+pub(super) async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F, setting: &Setting) -> Result<CheckedPlan, String> {
     let cluster = sample.cluster();
     let links = fleet.links();
     let (mut facts, mut looks) = (BTreeMap::new(), Vec::new());
     for name in sample.hosts() {
         let link = links.get(&name).ok_or_else(|| format!("no link to {name}"))?;
-        let plane = cluster.role_groups.control_plane.contains(&name);
         let here = Facts { joined: cluster.roles(&name).in_cluster(), ..link.facts().await.map_err(said)? };
         facts.insert(name.clone(), here);
         let mut seen = link.cluster_facts().await.map_err(said)?;
         // The fake's certificates cannot be parsed.
         let of_fake = fleet.certificates(&name);
-        if plane && !of_fake.is_empty() {
+        if !of_fake.is_empty() {
             seen.certificates = of_fake;
             seen.gaps.clear();
         }
         looks.push(seen);
     }
+    let pki = ClusterPki::open(&setting.pki.path().join("pki")).map_err(said)?;
+    let sealing = kubexm_recipes::sample::sealing();
+    let own = OwnAuthorities { certificates: pki.authorities().map_err(said)?, sealing };
     let cx = RenewContext {
         cluster: &cluster,
         cluster_digest: kubexm_spec::Digest::of("yaml"),
-        cluster_id: None,
+        cluster_id: Some(kubexm_recipes::sample::CLUSTER_ID),
         running: &ClusterFacts::merged(looks),
         facts: &facts,
         now: 0,
         wanted: Renew { force: true, ..Renew::default() },
+        sealed: &BTreeSet::new(),
+        own: Some(&own),
     };
     let plan = kubexm_recipes::certs_renew(&cx).map_err(said)?.plan;
     lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))

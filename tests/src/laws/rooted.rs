@@ -224,7 +224,21 @@ impl Fleet for Rooted {
             let (host, path, subject) = (host.to_owned(), (*path).to_owned(), (*name).to_owned());
             Some(Certificate { host, path, subject, ends: 1, file })
         });
-        there.collect()
+        // Those of the cluster's own authorities are real ones.
+        let own = [
+            "/etc/kubexm/etcd/ca.crt",
+            "/etc/kubexm/etcd/server.crt",
+            "/etc/kubexm/etcd/peer.crt",
+            "/etc/kubexm/etcd/client.crt",
+        ];
+        let own = own.into_iter().chain(["/etc/kubexm/etcd-client/ca.crt", "/etc/kubexm/etcd-client/client.crt"]);
+        let own = own.chain(["/etc/kubexm/depot/ca.crt", "/etc/kubexm/depot/tls.crt"]);
+        let own = own.chain(["/etc/kubexm/registry/ca.crt", "/etc/kubexm/registry/tls.crt"]).filter_map(|path| {
+            let file = Some(kubexm_spec::Digest::of(std::fs::read(machine.path(path)).ok()?));
+            let ends = if path.ends_with("/ca.crt") { i64::MAX } else { 1 };
+            Some(Certificate { host: host.to_owned(), path: path.to_owned(), subject: String::new(), ends, file })
+        });
+        there.chain(own).collect()
     }
 
     fn forget_kubexm(&self) {

@@ -42,3 +42,12 @@ async fn the_upgrade_of_an_adopted_cluster_has_a_golden_plan() {
     let case = Case::<Simulated>::of_adopted_upgrade(&ADOPTED).await.expect("a plan");
     settings().bind(|| insta::assert_snapshot!("upgrade-adopted", in_order(&case.plan().render())));
 }
+
+/// The certificates of its members and clients, beside those that every cluster has.
+#[tokio::test]
+async fn the_renewal_of_an_etcd_of_kubexms_own_has_a_golden_plan() {
+    let is_own = |sample: &&kubexm_tests::samples::Sample| sample.name == "etcd of kubexm's on three hosts of its own";
+    let sample = FLEETS.iter().find(is_own).expect("the sample");
+    let case = Case::<Simulated>::of(sample, Pipeline::CertsRenew).await.expect("a plan");
+    settings().bind(|| insta::assert_snapshot!("certs-renew-etcd", in_order(&case.plan().render())));
+}

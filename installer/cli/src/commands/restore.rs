@@ -1,9 +1,10 @@
 //! `kubexm-install restore`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use kubexm_engine::backup::{SnapshotFile, SnapshotName};
 use kubexm_plan::Pipeline;
-use kubexm_session::{Access, BackupPlace, Restore, RunOptions, Unreachable};
+use kubexm_session::{Access, BackupPlace, Restore, RunOptions, SessionError, Unreachable};
 use kubexm_spec::ExitCode;
 use kubexm_terminal::{Display, Failure};
 
@@ -21,6 +22,10 @@ use crate::terminal::Shell;
 /// configuration of the hosts stay as they are. The backup is verified to its end before a host is contacted: also that this home or an
 /// operator of cluster.yaml (spec.operators) has made it, since what is in it becomes the cluster's.
 ///
+/// A snapshot of etcd is taken, too: a file of spec.etcd.backup (etcd-CLUSTER-ID-HOST-TIME.db, or .db.age, which this home's identity
+/// opens), of an upgrade (before-VERSION-TIME.db) or of `etcdctl snapshot save`. Its checksum is verified to its end before a host is
+/// contacted. It does not say who made it, so it needs --allow-unauthenticated.
+///
 /// The same command continues a restore that was interrupted or has failed. Another backup is only taken after it was rolled back.
 ///
 /// The confirmation is the cluster's name, typed; -y confirms without asking.
@@ -28,18 +33,19 @@ use crate::terminal::Shell;
 /// Examples:
 ///   kubexm-install restore /srv/backups/lab-20260921T141321Z -f cluster.yaml
 ///   kubexm-install restore /srv/backups/lab-20260921T141321Z -f cluster.yaml --roll-back    # the data from before it
+///   kubexm-install restore ./etcd-lab-4b0c5d3e-…-node1-20260921T141321Z.db -f cluster.yaml --allow-unauthenticated
 ///   kubexm-install restore s3://backups/lab/lab-20260921T141321Z -f cluster.yaml --s3-endpoint https://minio.example.com:9000
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The backup's folder, or its address (s3://BUCKET/PREFIX/BACKUP)
+    /// The backup's folder, its address (s3://BUCKET/PREFIX/BACKUP), or a snapshot of etcd (FILE.db, FILE.db.age)
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     hosts: HostArgs,
-    /// Take a backup although it is not known who made it: neither this home nor an operator of cluster.yaml
+    /// Take a backup although it is not known who made it: neither this home nor an operator of cluster.yaml. For a snapshot always
     #[arg(long, conflicts_with = "roll_back")]
     allow_unauthenticated: bool,
     /// Confirm without being asked
@@ -56,6 +62,14 @@ pub struct Args {
     /// One JSON event a line
     #[arg(long)]
     pub json: bool,
+}
+
+/// A snapshot of etcd, which is a file; a backup is a folder, whatever that is called.
+fn snapshot(place: &BackupPlace) -> Option<&Path> {
+    match place {
+        BackupPlace::Folder(file) => Some(file.as_path()).filter(|file| SnapshotName::is_one(file) && !file.is_dir()),
+        BackupPlace::S3 { .. } => None,
+    }
 }
 
 /// The commands of a restore.
@@ -90,7 +104,12 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let (session, cluster, hosts) = (shell.session(), args.cluster.options(), args.hosts.options()?);
     let commands = Commands(args);
     let place = args.roll_back.is_none().then(|| args.s3.place(&args.backup)).transpose()?;
-    place.as_ref().map_or(Ok(()), BackupPlace::check_backup)?;
+    let snapshot = place.as_ref().and_then(snapshot);
+    match (snapshot, &place) {
+        (Some(file), _) => SnapshotFile::look(file).map_err(SessionError::from)?,
+        (None, Some(place)) => place.check_backup()?,
+        (None, None) => {}
+    }
     let source = session.cluster(&cluster)?;
     if args.roll_back.is_none() {
         shell.check_can_confirm()?;
@@ -109,10 +128,15 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         }
         (None, None) => return Err(Failure::new(ExitCode::Usage, "name a backup")),
         (None, Some(place)) => {
-            let operators = source.cluster().proven_operators();
-            let senders = (!args.allow_unauthenticated).then_some(operators.as_slice());
-            let backup = shell.wait(session.local_backup(place, senders))?;
-            let restored = session.restore_source(source, backup, args.allow_unauthenticated)?;
+            let restored = match snapshot {
+                Some(file) => session.snapshot_source(source, file, args.allow_unauthenticated)?,
+                None => {
+                    let operators = source.cluster().proven_operators();
+                    let senders = (!args.allow_unauthenticated).then_some(operators.as_slice());
+                    let backup = shell.wait(session.local_backup(place, senders))?;
+                    session.restore_source(source, backup, args.allow_unauthenticated)?
+                }
+            };
             shell.wait(async {
                 let unreachable = Unreachable::Refused("\nnothing was changed");
                 let (restored, access) = match session.restore_to_start(restored, access)? {

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write as _};
 
 use async_trait::async_trait;
-use kubexm_engine::backup::BackupAbout;
+use kubexm_engine::backup::{BackupAbout, SnapshotName};
 use kubexm_engine::clock::rfc3339;
 use kubexm_plan::{Pipeline, Plan};
 use kubexm_session::events::{note, warning};
@@ -86,7 +86,7 @@ impl<'d> Terminal<'d> {
                 if let Some(becomes) = sentences.out_of_reach {
                     missing.iter().for_each(|host| warning(&shown, format!("{host} {becomes}")));
                 }
-                if let Some(RestoredBackup { about: backup, unauthenticated }) = backup {
+                if let Some(RestoredBackup { about: backup, unauthenticated, snapshot }) = backup {
                     if let Some(why) = unauthenticated {
                         warning(&shown, why.to_owned());
                     }
@@ -95,9 +95,10 @@ impl<'d> Terminal<'d> {
                             "the backup's seal is proven: this home, or an operator of cluster.yaml, has made it";
                         note(&shown, text.to_owned());
                     }
-                    let text = match plan.pipeline {
-                        Pipeline::CreateFromBackup => what_is_made(question.cluster, backup),
-                        _ => what_is_restored(question.cluster, backup),
+                    let text = match (plan.pipeline, snapshot) {
+                        (_, Some(name)) => what_a_snapshot_restores(question.cluster, name),
+                        (Pipeline::CreateFromBackup, None) => what_is_made(question.cluster, backup),
+                        (_, None) => what_is_restored(question.cluster, backup),
                     };
                     warning(&shown, text);
                 }
@@ -181,6 +182,20 @@ fn what_is_restored(cluster: &str, backup: &BackupAbout) -> String {
          and stays aside on the hosts",
         rfc3339(backup.created),
         backup.etcd.revision
+    )
+}
+
+/// What a snapshot brings, by what it is called.
+fn what_a_snapshot_restores(cluster: &str, name: &SnapshotName) -> String {
+    let taken = name.taken.map_or_else(|| "a time that its name does not say".to_owned(), rfc3339);
+    let of = match &name.of {
+        Some((_, id, host)) => format!("by its name of this cluster (id {id}), made on {}", escaped(host)),
+        None => "and its name does not say of which cluster it is: one of another cluster would become this one's"
+            .to_owned(),
+    };
+    format!(
+        "cluster {cluster} gets the data of a snapshot of etcd of {taken}, {of}; its version of Kubernetes is not known. Everything that was \
+         written since is lost to the cluster, and stays aside on the hosts"
     )
 }
 

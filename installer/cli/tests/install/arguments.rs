@@ -21,7 +21,7 @@ fn what_is_wrong_with_the_arguments_is_told_before_a_yes_is_asked_for() {
     let (site, file) = site();
     let bundle = site.bundle(closed_port());
     let bundle = bundle.to_str().unwrap();
-    let wrong: [(&[&str], i32, &str); 14] = [
+    let wrong: [(&[&str], i32, &str); 15] = [
         (&["create", "--bundle", "/nowhere"], 37, "/nowhere does not exist"),
         (&["upgrade", "--bundle", "/nowhere"], 37, "/nowhere does not exist"),
         (&["create", "--bundle", bundle, "-f", "/nowhere.yaml"], 20, "/nowhere.yaml"),
@@ -34,6 +34,7 @@ fn what_is_wrong_with_the_arguments_is_told_before_a_yes_is_asked_for() {
         (&["certs", "renew", "-f", "/nowhere.yaml"], 20, "/nowhere.yaml"),
         (&["registry", "prune", "-f", "/nowhere.yaml"], 20, "/nowhere.yaml"),
         (&["restore", "/nowhere", "-f", &file], 57, "/nowhere is no backup"),
+        (&["restore", "/nowhere.db", "-f", &file], 57, "/nowhere.db is no snapshot of etcd"),
         (&["create", "--from-backup", "/nowhere", "--bundle", bundle], 57, "/nowhere is no backup"),
         (&["rollback", "RUN"], 2, "there is no run RUN"),
     ];

@@ -47,6 +47,29 @@ pub enum BackupError {
          line of an identity that was kept elsewhere to this home's identity file"
     )]
     ForOthers { path: String, for_whom: String, own: String },
+    /// A file is no snapshot of etcd.
+    #[error(
+        "{path} is no snapshot of etcd: {reason}; name a file of spec.etcd.backup (etcd-….db, etcd-….db.age), of an upgrade (before-….db) or of \
+         `etcdctl snapshot save`"
+    )]
+    NoSnapshot { path: String, reason: String },
+    /// A snapshot is encrypted for others.
+    #[error(
+        "{path} is encrypted, and not for the identity of this home ({own}): use the home of one of spec.etcd.backup.recipients, or add \
+         the line of an identity that was kept elsewhere to this home's identity file"
+    )]
+    SnapshotForOthers { path: String, own: String },
+    /// A snapshot is of another cluster.
+    #[error("{path} is a snapshot of cluster {found} by its name, and not of {wanted}")]
+    OtherCluster { path: String, found: String, wanted: String },
+    /// A snapshot says not who made it.
+    #[error(
+        "{path} is NOT AUTHENTICATED: a snapshot of etcd does not say who made it, also an encrypted one, and only its name says of which \
+         cluster it is and when it was made. Whoever could write to its folders, here and on the host, may have made it, and what is in it \
+         would be the cluster's. If you are certain where it comes from, take it with --allow-unauthenticated; a backup of \
+         `kubexm-install backup` does say who made it"
+    )]
+    Unproven { path: String },
     /// It cannot be made.
     #[error("no backup can be made: {0}")]
     CannotMake(String),
@@ -67,6 +90,10 @@ impl BackupError {
             | Self::Changed { path }
             | Self::NotAuthenticated { path, .. }
             | Self::ClusterMismatch { path, .. }
+            | Self::NoSnapshot { path, .. }
+            | Self::SnapshotForOthers { path, .. }
+            | Self::OtherCluster { path, .. }
+            | Self::Unproven { path }
             | Self::ForOthers { path, .. } => path,
             // That is about the folder.
             Self::CannotMake(_) | Self::Disk { .. } => return self,

@@ -29,7 +29,7 @@ const MEMORY_LIMIT: usize = 512 << 20;
 const LONGEST_LINE: usize = 1000;
 
 /// A file, without waiting for one that is none: a pipe has no end.
-fn regular(path: &Path) -> std::io::Result<File> {
+pub(super) fn regular(path: &Path) -> std::io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     match file.metadata()?.is_file() {

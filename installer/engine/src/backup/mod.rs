@@ -8,7 +8,9 @@
 mod archive;
 mod error;
 mod header;
+mod snapshot;
 
 pub use archive::{Contents, read_contents, verify_archive, verify_contents};
 pub use error::{ARCHIVE, BackupError, HEADER};
 pub use header::{BackupAbout, BackupHeader, BackupKey, HEADER_LIMIT};
+pub use snapshot::{SnapshotFile, SnapshotName};

@@ -20,10 +20,10 @@ impl World {
             seen.kubelets.retain(|one| one.host == host);
             return seen;
         }
+        facts.certificates = self.certificates(host);
         if !self.has(host, ADMIN_CONF) {
             return facts;
         }
-        facts.certificates = self.certificates(host);
         if !self.cluster.contains_key("initialised") {
             facts.gaps.push(gap(SERVER_VERSION, "no API server answers"));
             return facts;
@@ -54,9 +54,42 @@ const ENDS: i64 = 86_399;
 /// The same of one that was renewed: 2100.
 const RENEWED: i64 = 4_102_444_800;
 
+/// The certificates of the cluster's own authorities, and those authorities.
+const OWN: [&str; 6] = [
+    etcd::SERVER_CERT,
+    etcd::PEER_CERT,
+    etcd::ADMIN_CERT,
+    etcd::CLIENT_CERT,
+    "/etc/kubexm/depot/tls.crt",
+    "/etc/kubexm/registry/tls.crt",
+];
+const OWN_AUTHORITIES: [&str; 4] =
+    [etcd::CA, etcd::CLIENT_CA, "/etc/kubexm/depot/ca.crt", "/etc/kubexm/registry/ca.crt"];
+
 impl World {
-    /// The certificates of kubeadm that are on a host.
+    /// The certificates that are on a host.
     fn certificates(&self, host: &str) -> Vec<Certificate> {
+        let mut all = self.of_kubeadm(host);
+        all.extend(self.own_certificates(host));
+        all
+    }
+
+    /// Of such a file the simulation knows the digest alone, which is that of the value.
+    fn own_certificates(&self, host: &str) -> Vec<Certificate> {
+        let here = self.hosts.get(host);
+        let there = OWN.into_iter().chain(OWN_AUTHORITIES).filter_map(|path| {
+            let content = here?.state.get(&format!("path:{path}"))?;
+            let file: Digest = content.split_whitespace().find_map(|word| word.parse().ok())?;
+            let lasts = OWN_AUTHORITIES.contains(&path) || self.renewed.contains(&file);
+            let ends = if lasts { RENEWED } else { ENDS };
+            let (host, path, subject) = (host.to_owned(), path.to_owned(), String::new());
+            Some(Certificate { host, path, subject, ends, file: Some(file) })
+        });
+        there.collect()
+    }
+
+    /// The certificates of kubeadm that are on a host.
+    fn of_kubeadm(&self, host: &str) -> Vec<Certificate> {
         let here = self.hosts.get(host);
         let there = MANAGED.iter().filter_map(|(name, path)| {
             let content = here?.state.get(&format!("path:{path}"))?;

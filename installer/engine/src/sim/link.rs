@@ -91,10 +91,16 @@ impl SimLink {
             if !found.satisfied {
                 world.converge(&self.host, op, plan, step, slots).map_err(|text| self.refused(text))?;
                 if let Op::File(op::File { path, content: op::Content::Slot { slot }, .. }) = op
-                    && path == SEALED_AUTHORITIES
-                    && let Some(text) = slots.get(slot).and_then(|value| std::str::from_utf8(value).ok())
+                    && let Some(value) = slots.get(slot)
                 {
-                    world.keep_sealed(text);
+                    if let Some(SlotProvider::Certificate(of)) = plan.slots.get(slot)
+                        && !of.replaces.is_empty()
+                    {
+                        world.renewed.insert(Digest::of(value));
+                    }
+                    if let Some(text) = std::str::from_utf8(value).ok().filter(|_| path == SEALED_AUTHORITIES) {
+                        world.keep_sealed(text);
+                    }
                 }
             }
         }

@@ -80,6 +80,8 @@ pub(super) struct World {
     pub(super) kubelets: BTreeMap<String, String>,
     /// Documents of sealed authorities by digest, so that facts can have them.
     pub(super) sealed: Arc<BTreeMap<String, String>>,
+    /// Digests of certificates of the cluster's own authorities that were renewed.
+    pub(super) renewed: BTreeSet<Digest>,
     /// What control planes see, and what is of each host in it, in place of what the simulation knows of its own cluster.
     pub(super) seen: Option<Arc<ClusterFacts>>,
     /// Invariants that were violated at any point so far.

@@ -18,5 +18,6 @@ mod packages;
 mod registry_check;
 mod shared;
 mod slots;
+mod snapshot;
 mod spread;
 mod undo;

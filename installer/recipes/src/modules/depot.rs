@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use kubexm_plan::op::{Blobs, Dir, File, Unit};
-use kubexm_plan::{CertificateUse, Probe, SlotName, SlotProvider, Step, Undo, network};
-use kubexm_spec::cluster::{Listen, RegistryKind, RuntimeKind};
+use kubexm_plan::{CertificateUse, Probe, SlotProvider, Step, Undo, network};
+use kubexm_spec::cluster::{Cluster, Listen, RegistryKind, RuntimeKind};
 use kubexm_spec::depot::{self, DepotConfig, Tls, is_served};
 use kubexm_spec::{ArtifactKey, Digest, Kind, Program, names};
 use minijinja::context;
@@ -17,6 +17,7 @@ use crate::charts;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
+use crate::modules::issued::Issued;
 use crate::modules::{images, login, packages};
 use crate::packages::{self as carried, NodePackages};
 use crate::templates::template;
@@ -94,18 +95,38 @@ pub fn fill(cx: &PlanContext<'_>, node: &PlannedHost<'_>, blobs: BTreeMap<Digest
         .build()
 }
 
-/// Files with the server certificate and the key of a registry host, shared by the depot and the registry there. Each host has its own.
-pub(super) fn identity(draft: &mut Draft<'_>, node: &PlannedHost<'_>, cert: &str, key: &str) -> [File; 2] {
-    let name = names::registry_name(&draft.cx.cluster.name);
-    let sans = vec![name, node.name().to_owned(), node.ip.to_string()];
-    let slot = |slot: &str| match registries::is_source(draft.cx, node) {
+/// The server certificate of a registry host, shared by the depot and the registry there. Each host has its own.
+pub fn issued(cluster: &Cluster, host: &str, ip: IpAddr, (certificate, key): (&'static str, &'static str)) -> Issued {
+    let sans = vec![names::registry_name(&cluster.name), host.to_owned(), ip.to_string()];
+    let slot = |slot: &str| match registries::is_source(cluster, host) {
         true => slot.to_owned(),
-        false => format!("{slot}-{}", node.name()),
+        false => format!("{slot}-{host}"),
     };
-    let (cert_slot, key_slot) = (slot(CERT_SLOT), slot(KEY_SLOT));
-    let certificate = SlotProvider::Certificate(CertificateUse { sans, ..CertificateUse::default() });
-    let private_key = SlotProvider::CertificateKey { cert: SlotName(cert_slot.clone()) };
-    [draft.slot_file(cert, 0o644, &cert_slot, certificate), draft.slot_file(key, 0o600, &key_slot, private_key)]
+    let usage = CertificateUse { sans, ..CertificateUse::default() };
+    Issued { slot: slot(CERT_SLOT), key_slot: slot(KEY_SLOT), usage, certificate, key }
+}
+
+/// The depot's unit.
+pub fn unit(cluster: &Cluster) -> Unit {
+    let loaded = [paths::unit(UNIT), paths::DEPOT_CERT.to_owned(), paths::DEPOT_KEY.to_owned()].into_iter();
+    Unit {
+        name: UNIT.to_owned(),
+        enabled: true,
+        running: Some(true),
+        // It gets certificate, key and login when it starts.
+        loaded: loaded.chain(cluster.depot_login().map(|_| paths::DEPOT_HTPASSWD.to_owned())).collect(),
+        reloaded: vec![paths::DEPOT_CONFIG.to_owned()],
+    }
+}
+
+/// Whether the depot of a registry host answers there.
+pub fn answers(cluster: &Cluster, ip: IpAddr) -> Probe {
+    let address = registries::own_address(cluster, ip, cluster.registry.depot_port());
+    Probe::Https {
+        url: format!("https://{address}/v2/"),
+        ca: paths::DEPOT_CA.to_owned(),
+        login: cluster.depot_login().map(|_| paths::DEPOT_LOGIN.to_owned()),
+    }
 }
 
 /// The depot as a unit of the registry host: it survives the installer's exit and a reboot.
@@ -132,7 +153,7 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
 
     let htpasswd = login::server_file(draft, paths::DEPOT_HTPASSWD, 0o600);
     let own_login = login::client_file(draft, paths::DEPOT_LOGIN);
-    let identity = identity(draft, node, paths::DEPOT_CERT, paths::DEPOT_KEY);
+    let identity = draft.issued(issued(cx.cluster, node.name(), node.ip, (paths::DEPOT_CERT, paths::DEPOT_KEY)));
     let load_credential = node.facts.systemd.is_some_and(|version| version >= LOAD_CREDENTIAL);
     let unit = draft.template(
         paths::unit(UNIT),
@@ -148,13 +169,6 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
             privileged_port => listen.port() < FIRST_UNPRIVILEGED,
         },
     )?;
-    let loaded = [paths::unit(UNIT), paths::DEPOT_CERT.to_owned(), paths::DEPOT_KEY.to_owned()];
-    let loaded = loaded.into_iter().chain(login::path_of(htpasswd.as_ref())).collect();
-    let probe = Probe::Https {
-        url: format!("https://{}/v2/", registries::own_address(cx, node, listen.port(), cx.depot_address())),
-        ca: paths::DEPOT_CA.to_owned(),
-        login: login::path_of(own_login.as_ref()),
-    };
     Ok(Step::on(node.name(), "depot.serve", "Serve the bundle's images and files")
         // The depot is not root: only the key and the login are.
         .ensure(Dir { path: "/etc/kubexm/depot".to_owned(), mode: 0o755 })
@@ -169,15 +183,8 @@ pub fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, Reci
         .ensure(draft.file(record_of(cx, node), 0o644, record))
         .ensure(draft.file(paths::DEPOT_CONFIG, 0o644, text))
         .ensure(unit)
-        .ensure(Unit {
-            name: UNIT.to_owned(),
-            enabled: true,
-            running: Some(true),
-            // It gets certificate, key and login when it starts.
-            loaded,
-            reloaded: vec![paths::DEPOT_CONFIG.to_owned()],
-        })
-        .probe(probe, 30)
+        .ensure(self::unit(cx.cluster))
+        .probe(answers(cx.cluster, node.ip), 30)
         .timeout_s(120)
         .undo(Undo::RestoreBefore)
         .build())

@@ -3,13 +3,13 @@
 //! A member's certificates are read again with every connection, so that renewed ones need no restart.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use kubexm_plan::etcd::{
     ADMIN_CERT, ADMIN_KEY, CA, CONFIG, FORMED, MEMBER, PEER_CERT, PEER_KEY, SERVER_CERT, SERVER_KEY, UNIT,
 };
 use kubexm_plan::op::{Dir, File, StateDir, Unit};
-use kubexm_plan::{Authority, CertificateUse, Facts, Probe, SlotName, SlotProvider, Step, Undo};
+use kubexm_plan::{Authority, CertificateUse, Facts, Probe, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::EtcdKind;
 use kubexm_spec::{Program, Version};
 use minijinja::context;
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
+use crate::modules::issued::Issued;
 use crate::modules::programs;
 use crate::templates::template;
 use crate::{paths, yaml};
@@ -57,8 +58,13 @@ pub fn members(cx: &PlanContext<'_>) -> Result<Vec<Member>, RecipeError> {
 
 impl Member {
     fn of(node: &PlannedHost<'_>) -> Self {
-        let url = |port| format!("https://{}", SocketAddr::from((node.ip, port)));
-        Self { name: node.name().to_owned(), client: url(CLIENTS), peer: url(PEERS) }
+        Self::at(node.name(), node.ip)
+    }
+
+    /// On this host.
+    pub fn at(name: &str, ip: IpAddr) -> Self {
+        let url = |port| format!("https://{}", SocketAddr::from((ip, port)));
+        Self { name: name.to_owned(), client: url(CLIENTS), peer: url(PEERS) }
     }
 }
 
@@ -72,7 +78,8 @@ pub fn serve(
 ) -> Result<Step, RecipeError> {
     let data_dir = draft.cx.cluster.etcd.data_dir.clone();
     let (config, unit) = started_with(draft, node, members)?;
-    let files = certificates(draft, node);
+    let mut files = vec![ca(draft, CA)];
+    files.extend(issued(node.name(), node.ip).into_iter().flat_map(|one| draft.issued(one)));
     let program = programs::etcd(draft.cx, node, paths::BIN)?;
     let own: Vec<&Member> = members.iter().filter(|member| member.name == node.name()).collect();
     let step = Step::on(node.name(), "etcd.serve", "Start the host's member of etcd")
@@ -165,7 +172,8 @@ pub fn formed_version(facts: &Facts) -> Option<&str> {
     facts.etcd_formed.as_deref().map(|text| text.lines().nth(1).unwrap_or_default())
 }
 
-fn healthy<'m>(members: impl IntoIterator<Item = &'m Member>) -> Probe {
+/// Every member answers, asked from a member's host.
+pub fn healthy<'m>(members: impl IntoIterator<Item = &'m Member>) -> Probe {
     asked_from_a_member(urls(members))
 }
 
@@ -246,22 +254,18 @@ fn is_before_3_6(version: &str) -> bool {
     Version::of(version).line().is_some_and(|line| line < [3, 6])
 }
 
-/// The CA, and a certificate with its key for each use, as kubeadm makes them for its etcd.
-fn certificates(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Vec<File> {
-    let (name, ip) = (node.name().to_owned(), node.ip.to_string());
+/// A member's certificates, one for each use, as kubeadm makes them for its etcd.
+pub fn issued(host: &str, ip: IpAddr) -> [Issued; 3] {
+    let (name, ip) = (host.to_owned(), ip.to_string());
     let local = ["localhost", "127.0.0.1"].map(str::to_owned);
-    let uses = [
-        ("server", SERVER_CERT, SERVER_KEY, [name.clone(), ip.clone()].into_iter().chain(local).collect()),
-        ("peer", PEER_CERT, PEER_KEY, vec![name, ip]),
-        ("admin", ADMIN_CERT, ADMIN_KEY, Vec::new()),
-    ];
-    let mut files = vec![ca(draft, CA)];
-    for (role, certificate, key, sans) in uses {
-        let slot = format!("etcd-{role}-{}", node.name());
-        let common_name = if role == "admin" { "kubexm-etcd-admin" } else { node.name() };
-        files.extend(pair(draft, &slot, (certificate, key), common_name, sans));
-    }
-    files
+    let of_server = [name.clone(), ip.clone()].into_iter().chain(local).collect();
+    let of =
+        |role: &str, common_name: &str, sans, files| signed(&format!("etcd-{role}-{host}"), files, common_name, sans);
+    [
+        of("server", host, of_server, (SERVER_CERT, SERVER_KEY)),
+        of("peer", host, vec![name, ip], (PEER_CERT, PEER_KEY)),
+        of("admin", "kubexm-etcd-admin", Vec::new(), (ADMIN_CERT, ADMIN_KEY)),
+    ]
 }
 
 /// The certificate of etcd's authority.
@@ -269,14 +273,13 @@ pub fn ca(draft: &mut Draft<'_>, path: &str) -> File {
     draft.slot_file(path, 0o644, "etcd-ca", SlotProvider::Authority { authority: Authority::Etcd })
 }
 
-/// A certificate of etcd's authority, and its key.
-pub fn pair(
-    draft: &mut Draft<'_>,
+/// A certificate of etcd's authority.
+pub fn signed(
     slot: &str,
-    (certificate, key): (&str, &str),
+    (certificate, key): (&'static str, &'static str),
     common_name: &str,
     sans: Vec<String>,
-) -> [File; 2] {
+) -> Issued {
     let usage = CertificateUse {
         authority: Authority::Etcd,
         // At most 64 characters (RFC 5280).
@@ -285,11 +288,7 @@ pub fn pair(
         client: true,
         ..CertificateUse::default()
     };
-    let of_key = SlotProvider::CertificateKey { cert: SlotName(slot.to_owned()) };
-    [
-        draft.slot_file(certificate, 0o644, slot, SlotProvider::Certificate(usage)),
-        draft.slot_file(key, 0o600, &format!("{slot}-key"), of_key),
-    ]
+    Issued { slot: slot.to_owned(), key_slot: format!("{slot}-key"), usage, certificate, key }
 }
 
 #[cfg(test)]

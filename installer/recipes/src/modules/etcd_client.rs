@@ -14,6 +14,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::etcd::{self, Member};
+use crate::modules::issued::Issued;
 
 const SLOT: &str = "etcd-client-apiserver";
 /// Slot of the key of the user's certificate.
@@ -28,7 +29,7 @@ pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -
     let (files, urls, unnamed) = match (draft.cx.cluster.etcd.kind, &draft.cx.cluster.etcd.external) {
         (EtcdKind::Kubexm, _) => {
             let ca = etcd::ca(draft, CLIENT_CA);
-            let pair = etcd::pair(draft, SLOT, (CLIENT_CERT, CLIENT_KEY), COMMON_NAME, Vec::new());
+            let pair = draft.issued(issued());
             ([ca].into_iter().chain(pair).collect(), etcd::urls(members), false)
         }
         (EtcdKind::External, Some(external)) => {
@@ -38,6 +39,11 @@ pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -
         (EtcdKind::External, None) | (EtcdKind::Kubeadm, _) => return Ok(None),
     };
     Ok(Some(give(node, files, urls, unnamed)))
+}
+
+/// The API servers' certificate for an etcd of kubexm's.
+pub fn issued() -> Issued {
+    etcd::signed(SLOT, (CLIENT_CERT, CLIENT_KEY), COMMON_NAME, Vec::new())
 }
 
 fn give(node: &PlannedHost<'_>, files: Vec<File>, members: BTreeMap<String, String>, unnamed: bool) -> Step {

@@ -136,7 +136,8 @@ fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>, harbor: &Harbor) -> Resu
         let source = SlotProvider::Secret { field: field.to_owned() };
         given.then(|| add(draft.slot_file(path, 0o600, slot, source))).map_or("", |()| path)
     });
-    depot::identity(draft, node, paths::HARBOR_CERT, paths::HARBOR_KEY).into_iter().for_each(&mut add);
+    let identity = depot::issued(cx.cluster, node.name(), node.ip, (paths::HARBOR_CERT, paths::HARBOR_KEY));
+    draft.issued(identity).into_iter().for_each(&mut add);
     add(draft.file(paths::HARBOR_CONFIG, 0o600, head));
     add(draft.file(paths::HARBOR_DATABASE, 0o600, database));
     let values = context! {

@@ -16,6 +16,7 @@ pub mod etcd;
 pub mod etcd_client;
 pub mod harbor;
 pub mod images;
+pub mod issued;
 pub mod join;
 pub mod join_slots;
 pub mod kubeadm_config;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::op::{Blobs, Dir, RegistryLayout, Unit};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo};
-use kubexm_spec::cluster::{Listen, RegistryKind};
+use kubexm_spec::cluster::{Cluster, Listen, RegistryKind};
 use kubexm_spec::depot::Repository;
 use kubexm_spec::{Kind, Program};
 use minijinja::context;
@@ -26,6 +26,19 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
     }
     let repositories = registries::repositories(draft.cx);
     Ok(vec![layout(draft.cx, node, repositories.clone()), serve(draft, node, repositories)?])
+}
+
+/// The registry's unit.
+pub fn unit(cluster: &Cluster) -> Unit {
+    let loaded = [paths::REGISTRY_CERT, paths::REGISTRY_KEY, paths::REGISTRY_CONFIG].map(str::to_owned).into_iter();
+    let htpasswd = cluster.depot_login().map(|_| paths::REGISTRY_HTPASSWD.to_owned());
+    Unit {
+        name: UNIT.to_owned(),
+        enabled: true,
+        running: Some(true),
+        loaded: loaded.chain(htpasswd).chain([paths::unit(UNIT), paths::bin("registry")]).collect(),
+        reloaded: Vec::new(),
+    }
 }
 
 fn layout(cx: &PlanContext<'_>, node: &PlannedHost<'_>, repositories: BTreeMap<String, Repository>) -> Step {
@@ -67,10 +80,9 @@ fn serve(
         template!("kubexm-registry.service"),
         context! { bin => paths::BIN, config => paths::REGISTRY_CONFIG, data_dir => &registry.data_dir },
     )?;
-    let identity = depot::identity(draft, node, paths::REGISTRY_CERT, paths::REGISTRY_KEY);
+    let files = (paths::REGISTRY_CERT, paths::REGISTRY_KEY);
+    let identity = draft.issued(depot::issued(cx.cluster, node.name(), node.ip, files));
     let program = programs::install(cx, node, Program::Registry, paths::BIN)?;
-    let loaded = [paths::REGISTRY_CERT, paths::REGISTRY_KEY, paths::REGISTRY_CONFIG].map(str::to_owned);
-    let loaded = loaded.into_iter().chain(login::path_of(htpasswd.as_ref()));
     let login = login::path_of(own_login.as_ref());
     Ok(Step::on(node.name(), "registry.serve", "Serve the bundle's images with the distribution registry")
         .ensure(program)
@@ -81,16 +93,10 @@ fn serve(
         .ensure_all(own_login)
         .ensure(config)
         .ensure(unit)
-        .ensure(Unit {
-            name: UNIT.to_owned(),
-            enabled: true,
-            running: Some(true),
-            loaded: loaded.chain([paths::unit(UNIT), paths::bin("registry")]).collect(),
-            reloaded: Vec::new(),
-        })
+        .ensure(self::unit(cx.cluster))
         .probe(
             Probe::RegistryServes {
-                url: format!("https://{}", registries::own_address(cx, node, registry.port, cx.registry_address())),
+                url: format!("https://{}", registries::own_address(cx.cluster, node.ip, registry.port)),
                 ca: paths::REGISTRY_OWN_CA.to_owned(),
                 login,
                 repositories,

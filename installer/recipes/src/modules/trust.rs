@@ -12,7 +12,7 @@ use crate::{paths, registries};
 /// The depots that a host fetches blobs from: those on the registry hosts, by IP address, whichever registry serves the images. None for
 /// the first of them, whose blobs the controller sends; the others fetch from that.
 pub fn depots(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Option<Depots>, RecipeError> {
-    if registries::is_source(cx, node) {
+    if registries::is_source(cx.cluster, node.name()) {
         return Ok(None);
     }
     let mut hosts = match node.roles.registry {

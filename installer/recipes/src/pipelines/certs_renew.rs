@@ -1,4 +1,5 @@
-//! `certs renew`: renews the certificates that kubeadm manages, and hands out what is made of them.
+//! `certs renew`: renews the certificates that kubeadm manages, and those that the cluster's own authorities have signed, and hands out
+//! what is made of them.
 //!
 //! Needs no bundle, and no API server: kubeadm signs with the CA keys that every control plane has. While nothing has
 //! ended, one control plane after the other is renewed, and each is healthy before the next. Where something has ended,
@@ -8,6 +9,7 @@ mod adopted;
 mod check;
 mod context;
 mod due;
+mod own;
 
 use std::collections::BTreeMap;
 
@@ -22,8 +24,10 @@ use kubexm_spec::cluster::EtcdKind;
 use crate::balancer::kube_vip;
 use crate::draft::plan_host;
 use crate::error::RecipeError;
-pub use context::{Renew, RenewContext};
+use crate::modules::authorities;
+pub use context::{OwnAuthorities, Renew, RenewContext};
 use due::{Due, Plane};
+use own::Own;
 
 /// A plan, and what the operator should know about it.
 #[derive(Clone, Debug)]
@@ -36,10 +40,19 @@ pub struct Renewed {
 /// How long a restart of one static pod may take, in seconds: its container's grace period, and what the op waits.
 const RESTART_S: u64 = 300;
 
+/// Whether the cluster's own authorities have to sign, or a run of theirs has not ended.
+///
+/// # Errors
+/// A host of cluster.yaml has no address of its own, or hosts do not agree whether the cluster was adopted.
+pub fn needs_authorities(cx: &RenewContext<'_>) -> Result<bool, RecipeError> {
+    Ok(!own::due(cx)?.0.is_empty())
+}
+
 /// The plan that renews certificates. Where nothing is due, its steps are satisfied already.
 pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
-    let Due { planes, workers, first, ended, adopted, operator, warnings } = check::site(cx)?;
-    let mut chain = Chain::default();
+    let Due { planes, workers, first, ended, adopted, operator, warnings, own } = check::site(cx)?;
+    let mut chain = Chain { ready_s: if own.etcd_ended { READY_AGAIN_S } else { READY_S }, ..Chain::default() };
+    chain.own(cx, &own)?;
     let external_etcd = cx.cluster.etcd.kind != EtcdKind::Kubeadm;
     let kube_vip = !adopted && kube_vip::runs(cx.cluster);
     if ended {
@@ -93,9 +106,15 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
     Ok(Renewed { plan, warnings })
 }
 
+/// How long a control plane may take to be ready, in seconds.
+const READY_S: u64 = 180;
+/// The same where its API server had no etcd: kubelet starts it again with pauses of up to five minutes.
+const READY_AGAIN_S: u64 = 600;
+
 /// Steps one after the other.
 #[derive(Default)]
 struct Chain {
+    ready_s: u64,
     steps: Vec<Step>,
     last: Vec<StepId>,
     slots: BTreeMap<SlotName, SlotProvider>,
@@ -105,6 +124,24 @@ impl Chain {
     fn then(&mut self, step: Step) {
         let after = std::mem::replace(&mut self.last, vec![step.id.clone()]);
         self.steps.push(Step { after, ..step });
+    }
+
+    /// What the cluster's own authorities sign. Every control plane has them first, sealed: what is on a host and not in them would be
+    /// nobody's. The registry comes before etcd, since what fails there stops nothing.
+    fn own(&mut self, cx: &RenewContext<'_>, own: &Own<'_>) -> Result<(), RecipeError> {
+        if own.is_empty() {
+            return Ok(());
+        }
+        let opened = cx.own.ok_or_else(|| RecipeError::CannotRenew {
+            problems: vec!["the cluster's own authorities were not opened; this is a fault of the program".to_owned()],
+        })?;
+        for plane in &cx.cluster.role_groups.control_plane {
+            let step = authorities::seal(&mut self.slots, cx.cluster, &opened.sealing, plane);
+            self.then(step);
+        }
+        let steps = own.registries(cx, &mut self.slots).into_iter().chain(own.etcd(cx, &mut self.slots));
+        steps.collect::<Vec<_>>().into_iter().for_each(|step| self.then(step));
+        Ok(())
     }
 
     fn renew(&mut self, plane: &Plane<'_>) {
@@ -148,9 +185,9 @@ impl Chain {
             Step::on(plane.name, "certs.ready", "Wait until the control plane is ready")
                 .probe(
                     Probe::StaticPodsReady { node: plane.name.to_owned(), images: BTreeMap::new(), external_etcd },
-                    180,
+                    self.ready_s,
                 )
-                .timeout_s(200)
+                .timeout_s(self.ready_s + 20)
                 .undo(Undo::Nothing)
                 .build(),
         );

@@ -27,7 +27,7 @@ use crate::from_backup::{self, BackupSource};
 pub use add_node::{absent, add_node};
 pub use addons_apply::addons_apply;
 pub use adopt::{AdoptContext, adopt};
-pub use certs_renew::{Renew, RenewContext, Renewed, certs_renew};
+pub use certs_renew::{OwnAuthorities, Renew, RenewContext, Renewed, certs_renew, needs_authorities};
 pub use create::{create, create_unsupported};
 pub use create_from_backup::create_from_backup;
 pub use delete_node::{DeleteContext, Deletion, delete_node};

@@ -1,25 +1,29 @@
 //! Certificates are renewed in an order in which the cluster stays up, or comes up again; and not before what is wrong is mended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::cluster_facts::{Certificate, EtcdMember, Gap};
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
 use kubexm_plan::op::{KUBELET_CLIENT, Op, PodReady};
 use kubexm_plan::{ClusterFacts, ClusterId, Facts, Probe, SlotProvider, lint};
-use kubexm_recipes::{RecipeError, Renew, RenewContext, Renewed, RestoreContext, certs_renew, restore, sample};
+use kubexm_recipes::{
+    OwnAuthorities, RecipeError, Renew, RenewContext, Renewed, RestoreContext, certs_renew, restore, sample,
+};
 use kubexm_spec::cluster::{API_PORT, EtcdKind, InternalKind, LoadBalancerMode};
 use kubexm_spec::{Cluster, Digest, ExitCode};
 
-const ID: ClusterId = ClusterId::from_random([7; 16]);
-const NOW: i64 = 1_800_000_000;
-const DAY: i64 = 24 * 3600;
+pub const ID: ClusterId = ClusterId::from_random([7; 16]);
+pub const NOW: i64 = 1_800_000_000;
+pub const DAY: i64 = 24 * 3600;
 
 pub struct Site {
     pub cluster: Cluster,
     pub facts: BTreeMap<String, Facts>,
     pub running: ClusterFacts,
-    wanted: Renew,
+    pub wanted: Renew,
+    pub sealed: BTreeSet<Digest>,
+    pub own: Option<OwnAuthorities>,
 }
 
 impl Site {
@@ -65,10 +69,10 @@ impl Site {
             certificates,
             ..ClusterFacts::default()
         };
-        Self { cluster, facts, running, wanted: Renew::default() }
+        Self { cluster, facts, running, wanted: Renew::default(), sealed: BTreeSet::new(), own: None }
     }
 
-    fn ends(&mut self, host: &str, path: &str, ends: i64) {
+    pub fn ends(&mut self, host: &str, path: &str, ends: i64) {
         let all = self.running.certificates.iter_mut();
         all.filter(|one| one.host == host && one.path == path).for_each(|one| one.ends = ends);
     }
@@ -82,6 +86,8 @@ impl Site {
             facts: &self.facts,
             now: NOW,
             wanted: self.wanted,
+            sealed: &self.sealed,
+            own: self.own.as_ref(),
         })?;
         let (_, warnings) = lint::check(renewed.plan.clone()).unwrap_or_else(|problems| panic!("{problems:?}"));
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -92,7 +98,7 @@ impl Site {
         self.plan().unwrap().plan.steps.iter().map(|step| step.id.0.clone()).collect()
     }
 
-    fn refused(&self, words: &str) {
+    pub fn refused(&self, words: &str) {
         let error = self.plan().unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
         assert_eq!(error.exit_code(), ExitCode::Preflight);
@@ -302,7 +308,7 @@ fn what_is_renewed_in_another_way_is_named_with_the_command() {
     let mut site = Site::of(1, 0, 200);
     let first = site.cluster.role_groups.control_plane[0].clone();
     for (path, ends) in
-        [("/etc/kubexm/registry-ca.crt", -1), ("/etc/kubexm/depot/tls.crt", 10 * DAY), (AUTHORITIES[1], 20 * DAY)]
+        [("/etc/kubexm/registry-ca.crt", -1), ("/etc/kubexm/registry/tls.crt", 10 * DAY), (AUTHORITIES[1], 20 * DAY)]
     {
         site.running.certificates.push(Certificate {
             host: first.clone(),
@@ -315,7 +321,8 @@ fn what_is_renewed_in_another_way_is_named_with_the_command() {
     let warnings = site.plan().unwrap().warnings;
     for words in [
         "has ended: it is the registry's own authority",
-        "`kubexm-install create --bundle B` renews it",
+        "--new-registry-ca` makes another one",
+        "cluster.yaml has no use for it on this host",
         "cannot renew yet",
     ] {
         assert!(warnings.iter().any(|warning| warning.contains(words)), "{words}: {warnings:#?}");

@@ -25,6 +25,7 @@ mod mesh;
 mod multus;
 mod nodelocaldns;
 mod older_bundle;
+mod own_certs;
 mod packages;
 mod preflight;
 mod registries;

@@ -1,6 +1,6 @@
 //! What is known of the cluster when its authorities are decided on: the documents of its control planes, and who may have made them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_engine::{ClusterPki, Maker, OperatorIdentity, PkiFiles, SealedAuthorities, SealedError};
 use kubexm_plan::{Authority, ClusterId, Facts};
@@ -62,6 +62,14 @@ impl<'a> Hosts<'a> {
         Ok(all)
     }
 
+    /// Digests of the certificates that are in the document of every control plane, as they say; none if one of them has none that can be
+    /// read. Nothing is trusted because of it.
+    pub fn sealed_everywhere(&self) -> BTreeSet<Digest> {
+        let documents = self.documents().unwrap_or_default();
+        let of = |found: &Found<'_>| found.sealed.about.certificates.values().copied().collect::<BTreeSet<_>>();
+        documents.iter().map(of).reduce(|one, other| &one & &other).unwrap_or_default()
+    }
+
     /// Opens a document, and decides whether it may be used by a home with the certificates `here`. None if it is sealed for others.
     ///
     /// Its keys fit, so whoever made it has had those of its CA. If that is the CA of this home, nothing more is needed. Another one must
@@ -112,6 +120,12 @@ impl<'a> Hosts<'a> {
         let found = members.find(|(_, facts)| facts.registry_ca.is_some_and(&is_wanted));
         found.map(|(host, _)| host.as_str())
     }
+}
+
+/// The authorities themselves among certificates.
+pub(super) fn cas(certificates: &Certificates) -> Certificates {
+    let names = [Authority::Registry, Authority::Etcd].map(ClusterPki::file_of);
+    certificates.iter().filter(|(name, _)| names.contains(name)).map(|(name, ca)| (name.clone(), *ca)).collect()
 }
 
 /// The CA of the registry among certificates.

@@ -21,6 +21,11 @@ impl LocalBackup {
         Self { folder, kept: None, _staging: None }
     }
 
+    /// One in a folder of the home that was made of a file elsewhere.
+    pub(crate) const fn kept_at(folder: PathBuf, kept: String) -> Self {
+        Self { folder, kept: Some(kept), _staging: None }
+    }
+
     pub(super) fn fetched(staging: Staging, kept: String) -> Self {
         Self { folder: staging.folder().to_owned(), kept: Some(kept), _staging: Some(staging) }
     }

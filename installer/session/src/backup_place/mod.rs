@@ -18,7 +18,7 @@ use kubexm_s3::{S3Address, S3Client, S3Options};
 
 use self::bucket::Bucket;
 pub use self::local::LocalBackup;
-use self::partial::Partial;
+pub(crate) use self::partial::Partial;
 use self::staging::Staging;
 use self::transfers::Transfers;
 use crate::error::SessionError;

@@ -9,7 +9,7 @@ use kubexm_engine::backup::BackupError;
 use crate::error::SessionError;
 
 /// A backup's folder before it is complete; removed if it never is.
-pub(super) struct Partial {
+pub(crate) struct Partial {
     pub folder: PathBuf,
     name: PathBuf,
     done: bool,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_engine::{Belongs, ClusterLock, Run};
+use kubexm_engine::{Belongs, ClusterLock, Run, RunId};
 use kubexm_plan::op::Op;
 use kubexm_plan::{CheckedPlan, Pipeline};
 
@@ -108,14 +108,19 @@ impl<'s> Session<'s> {
         let is_of_wanted =
             |op: &Op| matches!(op, Op::Blobs(blobs) if blobs.blobs.contains_key(&wanted.archive().sha256));
         if !plan.plan().steps.iter().any(|step| step.ops.iter().any(is_of_wanted)) {
-            return Err(SessionError::Run(format!(
-                "run {id} of cluster {} restores another backup and has not ended: continue with that one, or roll it back first, \
-                 with --roll-back {id}",
-                home.name
-            )));
+            return Err(of_another(&id, &home));
         }
         Ok(Restore::Begun(Box::new(Loaded { session: self, subject: wanted, access, home, lock, run, plan })))
     }
+}
+
+/// Of a restore of something else that has not ended.
+pub(crate) fn of_another(id: &RunId, home: &ClusterHome) -> SessionError {
+    SessionError::Run(format!(
+        "run {id} of cluster {} restores another backup and has not ended: continue with that one, or roll it back first, with --roll-back \
+         {id}",
+        home.name
+    ))
 }
 
 /// A `create --from-backup` that is wanted.

@@ -17,6 +17,9 @@ mod select;
 mod status;
 
 pub use ended::{Direction, Ended, EndedRun};
+pub(crate) use loaded::of_another;
+pub(crate) use select::to_continue;
+
 pub use loaded::{CreateFromBackup, Loaded, Restore};
 pub use recorded::RecordedCommand;
 pub use report::RunReport;

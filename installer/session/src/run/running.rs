@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kubexm_engine::options::Drill;
 use kubexm_engine::{OperatorIdentity, Run, RunId, lock_hosts};
 use kubexm_plan::pipeline::NothingToDo;
-use kubexm_plan::{CheckedPlan, Plan};
+use kubexm_plan::{CheckedPlan, Pipeline, Plan};
 use kubexm_spec::Digest;
 
 use super::driver::RunDriver;
@@ -26,6 +26,7 @@ use crate::options::{HostOptions, RunOptions};
 use crate::plan::Checked;
 use crate::registry::not_pruned_since;
 use crate::restore::RestoreSource;
+use crate::snapshot;
 
 /// A run that may change hosts. Only [`Checked::start`] and [`Loaded::resume`] create one.
 #[must_use]
@@ -150,6 +151,9 @@ impl<S: Startable> Running<'_, S> {
             }),
         };
         fleet.close().await;
+        if plan.plan().pipeline == Pipeline::Restore && ended.as_ref().is_ok_and(Ended::is_success) {
+            snapshot::forget(&home)?;
+        }
         drop(lock);
         ended
     }

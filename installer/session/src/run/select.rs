@@ -34,7 +34,7 @@ pub(super) fn to_resume(home: &Home, cluster: &ClusterHome, named: Option<&str>)
 
 /// The cluster's last run, if it is of this pipeline and has not ended: beginning anew would leave what it has changed on some hosts
 /// to another run's rollback.
-pub(super) fn to_continue(cluster: &ClusterHome, pipeline: Pipeline) -> Result<Option<RunId>, SessionError> {
+pub(crate) fn to_continue(cluster: &ClusterHome, pipeline: Pipeline) -> Result<Option<RunId>, SessionError> {
     let Some(id) = cluster.run_ids()?.pop() else { return Ok(None) };
     let run = status(cluster, &id)?;
     if run.pipeline != pipeline {

@@ -41,11 +41,11 @@ async fn made() -> Site {
     site
 }
 
-fn id(ended: &Ended) -> String {
+pub fn id(ended: &Ended) -> String {
     ended.run.as_ref().unwrap().status.run.clone()
 }
 
-async fn roll_back(site: &Site, pipeline: Pipeline, run: &str) -> Result<Ended, SessionError> {
+pub async fn roll_back(site: &Site, pipeline: Pipeline, run: &str) -> Result<Ended, SessionError> {
     let (session, hosts, cluster) = (site.session(), HostOptions::default(), options(site));
     let source = session.cluster(&cluster)?;
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;

@@ -16,13 +16,17 @@ use crate::terminal::Shell;
 /// API server, the controller manager and the scheduler are restarted there, in this order, and must be healthy before the next
 /// one. kubeconfigs are handed out again: to root and the SSH user of each control plane, and to this machine. No bundle is needed.
 ///
+/// Before that come the certificates that this cluster's own authorities have signed: of the depot and the registry, which are restarted,
+/// and of an etcd of kubexm's own. Its members get theirs one after the other, and all must be healthy before the next one; then the API
+/// servers get theirs for etcd. Nothing of etcd is restarted. The home must be one of an operator, as for create.
+///
 /// Certificates that have ended already are renewed too: then all control planes are renewed first, and restarted afterwards. A
 /// kubelet whose certificate has ended, so that it cannot renew it itself, gets another one. If nothing is due, nothing is changed.
 ///
 /// On a cluster that was adopted only kubeconfigs that are copies of the earlier admin.conf are replaced, and static pods of others are
 /// named and not restarted (exit 22 if its runtime or its certificates are not where kubexm-install finds them).
 ///
-/// The registry's certificate is renewed by `create`; certificate authorities are not renewed. Both are reported.
+/// Certificate authorities are not renewed: the output names those that end soon. What ends with its authority is not renewed either.
 ///
 /// Examples:
 ///   kubexm-install certs renew -f cluster.yaml
@@ -39,7 +43,7 @@ pub struct Args {
     /// Renew what ends within this time: days (90d), hours (36h) or seconds
     #[arg(long, value_name = "TIME", default_value = "90d", value_parser = length)]
     within: i64,
-    /// Renew all of kubeadm's certificates, whenever they end
+    /// Renew all certificates, whenever they end
     #[arg(long)]
     force: bool,
     /// Confirm without being asked

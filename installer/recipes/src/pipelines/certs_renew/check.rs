@@ -9,6 +9,7 @@ use kubexm_spec::cluster::EtcdKind;
 use super::adopted;
 use super::context::RenewContext;
 use super::due::{Due, Plane, due, late_kubelet};
+use super::own::{self, Fate};
 use crate::adoption;
 use crate::clocks;
 use crate::error::RecipeError;
@@ -16,7 +17,6 @@ use crate::identity::Identity;
 
 /// What the certificates of an etcd of kubexm's are below.
 const ETCD: [&str; 2] = ["/etc/kubexm/etcd/", "/etc/kubexm/etcd-client/"];
-const BY_CREATE: &str = "`kubexm-install create --bundle B` renews it in its last 30 days";
 const YOURS: &str = "it is yours, for your etcd: get another one, put it in the place of the file that spec.etcd.externalConfig names (and its \
                      key with keyFrom), build a bundle and run `kubexm-install create` with it; API servers read a new CA when they start";
 /// What the registry's and the depot's certificates are below.
@@ -42,11 +42,13 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
             Err(all) => problems.extend(all),
         }
     }
+    let (own, of_own) = own::due(cx)?;
+    problems.extend(of_own);
     // Not one that ends soon: then everything runs, and must do so during the restarts.
     let explains = |path: &str| path == KUBELET_CLIENT || MANAGED.iter().any(|(_, managed)| *managed == path);
     let mut of_planes = cx.running.certificates.iter().filter(|one| planes.contains(&one.host));
-    let ended = of_planes.any(|one| explains(&one.path) && one.ends <= cx.now);
-    let changes = found.iter().any(|plane| !plane.due.is_empty());
+    let ended = own.etcd_ended || of_planes.any(|one| explains(&one.path) && one.ends <= cx.now);
+    let changes = own.touches_etcd() || found.iter().any(|plane| !plane.due.is_empty());
     if changes && !ended {
         problems.extend(unhealthy(cx));
     }
@@ -61,7 +63,7 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
     if adopted {
         warnings.extend(adopted::left_running(cx, &found).into_iter().chain(no_operator));
     }
-    Ok(Due { planes: found, workers: workers.collect(), first, ended, adopted, operator, warnings })
+    Ok(Due { planes: found, workers: workers.collect(), first, ended, adopted, operator, warnings, own })
 }
 
 /// The certificates of a host.
@@ -141,31 +143,46 @@ fn unhealthy(cx: &RenewContext<'_>) -> Vec<String> {
     problems
 }
 
-/// What ends, and is renewed in another way.
+/// What ends and is not renewed here.
 fn warnings(cx: &RenewContext<'_>) -> Vec<String> {
     let soon = |one: &&Certificate| one.ends.saturating_sub(cx.now) < cx.wanted.within_s;
     let mut warnings: Vec<String> = Vec::new();
     for one in cx.running.certificates.iter().filter(soon) {
         let ends = if one.ends <= cx.now { "has ended" } else { "ends soon" };
+        let of_etcd = ETCD.iter().any(|folder| one.path.starts_with(folder));
         let text = if AUTHORITIES.contains(&one.path.as_str()) {
             "it is a certificate authority, which kubexm-install cannot renew yet; what it signs now ends with it"
-        } else if ETCD.iter().any(|folder| one.path.starts_with(folder)) {
-            match one.path.ends_with("/ca.crt") {
-                _ if cx.cluster.etcd.kind == EtcdKind::External => YOURS,
-                true => "it is the authority of kubexm's own etcd, which kubexm-install cannot renew yet",
-                false => BY_CREATE,
+                .to_owned()
+        } else if of_etcd && cx.cluster.etcd.kind == EtcdKind::External {
+            YOURS.to_owned()
+        } else if let Some((authority, _)) = own::of_file(cx, one) {
+            match own::fate(cx, one, authority) {
+                Fate::EndsWithAuthority => format!("its authority ({authority}) ends no later, so it is not renewed"),
+                Fate::Renewed | Fate::Brought | Fate::Stays => continue,
             }
-        } else if one.path.starts_with(OURS[0]) || one.path.ends_with("/ca.crt") && is_ours(one) {
-            "it is the registry's own authority: `kubexm-install create --bundle B --new-registry-ca` makes another one"
-        } else if is_ours(one) {
-            BY_CREATE
+        } else if of_etcd && one.path.ends_with("/ca.crt") {
+            "it is the authority of kubexm's own etcd, which no command renews yet; what it has signed ends with it"
+                .to_owned()
+        } else if one.path == OURS[0] || one.path.ends_with("/ca.crt") && is_ours(one) {
+            "it is the registry's own authority: `kubexm-install create --bundle B --new-registry-ca` makes another one, and renews what it \
+             has signed"
+                .to_owned()
+        } else if of_etcd || is_ours(one) {
+            "cluster.yaml has no use for it on this host, so it is not renewed".to_owned()
         } else if one.path == "/var/lib/kubelet/pki/kubelet.crt" {
-            "kubelet signed it for itself, and nothing checks it; remove it and its key, and restart kubelet, to get another"
+            "kubelet signed it for itself, and nothing checks it; remove it and its key, and restart kubelet, to get another".to_owned()
         } else {
             continue;
         };
         warnings.push(format!("{}: {} {ends}: {text}", one.host, one.path));
     }
+    // One that cannot be read is not known to be due.
+    let own = |gap: &&Gap| gap.what.strip_prefix("certificate ").is_some_and(|path| path.starts_with("/etc/kubexm/"));
+    warnings.extend(
+        cx.running.gaps.iter().filter(own).map(|gap| {
+            format!("{}; it is not renewed: `kubexm-install create --bundle B` writes it anew", unread(gap))
+        }),
+    );
     warnings
 }
 

@@ -1,10 +1,12 @@
 //! The input of the recipe.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::{ClusterFacts, ClusterId, Facts};
+use kubexm_plan::{Authority, ClusterFacts, ClusterId, Facts};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::Cluster;
+
+use crate::context::Sealing;
 
 /// The whole input of the recipe.
 #[derive(Clone, Debug)]
@@ -21,6 +23,18 @@ pub struct RenewContext<'a> {
     /// The controller's clock, in seconds of Unix time.
     pub now: i64,
     pub wanted: Renew,
+    /// Digests of the certificates that are in the sealed authorities of every control plane; empty if there are none.
+    pub sealed: &'a BTreeSet<Digest>,
+    /// The cluster's own authorities. None until they were opened, which a plan needs if [`super::needs_authorities`].
+    pub own: Option<&'a OwnAuthorities>,
+}
+
+/// The cluster's own authorities, as this home can use them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnAuthorities {
+    pub sealing: Sealing,
+    /// Digests of their certificates.
+    pub certificates: BTreeMap<Authority, Digest>,
 }
 
 /// Which certificates are renewed.
@@ -28,7 +42,7 @@ pub struct RenewContext<'a> {
 pub struct Renew {
     /// Those that end within so many seconds.
     pub within_s: i64,
-    /// All that kubeadm manages, whenever they end.
+    /// All of kubeadm's and of the cluster's own authorities, whenever they end.
     pub force: bool,
 }
 

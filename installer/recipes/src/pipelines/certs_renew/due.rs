@@ -6,6 +6,7 @@ use kubexm_plan::op::{KUBELET_CLIENT, Renewal};
 use kubexm_spec::Digest;
 
 use super::context::RenewContext;
+use super::own::Own;
 
 /// kubelet renews its certificate when at least a tenth of its year is left: one that ends so soon was not renewed, so
 /// kubelet cannot.
@@ -37,6 +38,8 @@ pub(super) struct Due<'a> {
     /// Whether the operator gets the administrator's kubeconfig on the controller.
     pub operator: bool,
     pub warnings: Vec<String>,
+    /// What the cluster's own authorities sign.
+    pub own: Own<'a>,
 }
 
 /// What is due of a host's certificates, in the order of [`MANAGED`].
