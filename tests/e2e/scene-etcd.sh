@@ -69,7 +69,18 @@ of_etcd() {
 }
 check "certs check names etcd's certificates" of_etcd
 check "a renewal has nothing to do" says 0 "nothing to do" install certs renew -f "$FLEET_YAML" -y
-check "kubeadm's are renewed by force, and etcd is left alone" install certs renew --force -f "$FLEET_YAML" -y
+# sums: of etcd's certificates on every host, and of the API server's for it
+sums() {
+  local host
+  for host in n1 n2 n3; do lab host root "$host" 'sha256sum /etc/kubexm/etcd/*.crt /etc/kubexm/etcd-client/client.crt 2> /dev/null | grep -v /ca.crt' | sed "s/\$/ $host/"; done
+}
+sums > "$WORK/etcd-sums-before"
+check "all are renewed by force, those of etcd and of the depot too" install certs renew --force -f "$FLEET_YAML" -y
+others() { sums > "$WORK/etcd-sums-after"; [ "$(wc -l < "$WORK/etcd-sums-before")" = 10 ] && ! grep -qxFf "$WORK/etcd-sums-before" "$WORK/etcd-sums-after"; }
+check "each of etcd's certificates is another one" others
+check "etcd's members are healthy with them" three
+check "and the API server writes with its own" within 30 kubectl_on n1 create configmap renewed --from-literal=a=1
+check "a create has nothing to do after a renewal" fleet_changes_nothing
 check "objects are made" kubectl_on n1 create configmap kept --from-literal=a=1
 check "a backup is made" install backup --to "$WORK/etcd-backups" -f "$FLEET_YAML"
 verified() { says 0 "is whole" install backup verify "$(find "$WORK/etcd-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1)"; }

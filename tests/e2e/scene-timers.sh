@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 310
+# seconds: 420
 # needs: lab age
-# Timers of one control plane: started by hand, they renew certificates that end soon and back up etcd; they go with their fields.
+# Timers of one control plane: started by hand, they renew certificates that end soon and back up etcd, which is restored from one;
+# they go with their fields.
 . "$ROOT/tests/e2e/host.sh"
 say "timers"
 HOME_NAME=home-timers
@@ -58,6 +59,7 @@ with_recipient() {
 }
 check "with a recipient" with_recipient
 check "a create has nothing to do (recipient)" timers_nothing_done
+check "an object is made" kubectl_on t1 create configmap kept --from-literal=a=1
 check "an encrypted backup lands" done_with kubexm-etcd-backup "backed up to /srv/backups/etcd/etcd-lab-[0-9a-f]*-t1-[0-9TZ]*\.db\.age "
 sealed=$(backups | grep '\.age$')
 check "it takes the place of an older one that is not encrypted" old_goes
@@ -74,6 +76,19 @@ opened() {
 check "the identity opens it, and etcd's own tool reads it" opened
 nobody_else() { age-keygen -o "$WORK/other" 2> /dev/null && exits 1 age -d -i "$WORK/other" -o "$WORK/etcd.db" "$WORK/etcd.db.age"; }
 check "another identity does not" nobody_else
+
+SNAPSHOT=$WORK/$(basename "$sealed")
+restored() { install restore "$SNAPSHOT" -f "$TIMERS_YAML" --accept-new-host-keys -y "$@"; }
+lab host root t1 cat "$sealed" > "$SNAPSHOT"
+check "another object is made" kubectl_on t1 create configmap later --from-literal=a=1
+check "the cluster is not restored from it unasked: nobody vouches for it" says 57 "allow-unauthenticated" restored
+half() { cp "$SNAPSHOT" "$WORK/whole" && truncate -s -2000 "$SNAPSHOT" && says 57 "" restored --allow-unauthenticated && mv "$WORK/whole" "$SNAPSHOT"; }
+check "nor from a part of it" half
+check "it is restored from it" restored --allow-unauthenticated
+check "what was there then is there" within 120 kubectl_on t1 get configmap kept
+later_gone() { ! kubectl_on t1 get configmap later; }
+check "what was made since is not" later_gone
+check "every pod runs after that" within 180 all_running t1
 
 check "no certificate is due" done_with kubexm-certs "no certificate is due"
 timers_certs() { install certs check -f "$TIMERS_YAML" --accept-new-host-keys; }
