@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use kubexm_engine::drift::Drift;
 use kubexm_plan::cluster_facts::applied;
-use kubexm_plan::{BundleRecord, CheckedPlan, Op};
+use kubexm_plan::{BundleRecord, CheckedPlan, ClusterFacts, Op};
+use kubexm_recipes::modules::record;
+use kubexm_spec::Cluster;
 use kubexm_spec::cluster::document;
 use serde_json::Value;
 
@@ -73,6 +75,37 @@ impl<S: Subject> Checked<'_, S> {
         changed("", Some(&last.cluster), Some(&applied::recorded(document(cluster))), &mut fields);
         Ok((drift, fields, Some(last.bundle)))
     }
+}
+
+/// Fields that a warning names.
+const MOST_FIELDS: usize = 10;
+/// Characters of one of them: its names are what a control plane says.
+const LONGEST_FIELD: usize = 100;
+
+/// One sentence if cluster.yaml is not what was applied last, besides the hosts that are deleted: for a command that goes by cluster.yaml
+/// and applies nothing of it. None where nothing says what was applied.
+pub(crate) fn since_applied(cluster: &Cluster, running: &ClusterFacts, deleted: &[String]) -> Option<String> {
+    let last = running.applied.as_ref()?;
+    let gone: BTreeSet<&str> = deleted.iter().map(String::as_str).collect();
+    let (mut before, mut now) = (last.cluster.clone(), applied::recorded(document(cluster)));
+    [&mut before, &mut now].into_iter().for_each(|document| record::remove_hosts(document, &gone));
+    let mut fields = Vec::new();
+    changed("", Some(&before), Some(&now), &mut fields);
+    // Another program may not have known a field, which has its default now.
+    fields.retain(|one| last.program == record::PROGRAM || one.applied.is_some());
+    let short = |one: &ChangedField| one.field.chars().take(LONGEST_FIELD).collect::<String>();
+    let named: Vec<String> = fields.iter().take(MOST_FIELDS).map(short).collect();
+    let more = match fields.len().saturating_sub(MOST_FIELDS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!named.is_empty()).then(|| {
+        format!(
+            "cluster.yaml is not what was applied last, in {}{more}: the hosts leave as cluster.yaml describes them, and nothing of the change \
+             is applied; if it is not meant, answer no, otherwise `kubexm-install create` applies it",
+            named.join(", ")
+        )
+    })
 }
 
 /// Adds what differs between two documents, as deep as they have the same shape.

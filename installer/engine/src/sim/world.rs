@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kubexm_plan::lint::Order;
 use kubexm_plan::runtime;
-use kubexm_plan::{ClusterFacts, Invariant, Plan, Step, StepId, ledger};
+use kubexm_plan::{ClusterFacts, Facts, Invariant, Plan, Step, StepId, ledger};
 use kubexm_spec::Digest;
 
 use super::failure::Failure;
@@ -80,6 +80,8 @@ pub(super) struct World {
     pub(super) kubelets: BTreeMap<String, String>,
     /// Documents of sealed authorities by digest, so that facts can have them.
     pub(super) sealed: Arc<BTreeMap<String, String>>,
+    /// What a test has changed of what hosts say of themselves.
+    pub(super) bend: Option<fn(&mut Facts)>,
     /// What control planes see, and what is of each host in it, in place of what the simulation knows of its own cluster.
     pub(super) seen: Option<Arc<ClusterFacts>>,
     /// Invariants that were violated at any point so far.
