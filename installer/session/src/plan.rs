@@ -16,11 +16,11 @@ use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::Opened;
 use crate::bundle::plan_file::ReviewedPlan;
 use crate::cluster_facts::{self, Asked};
-use crate::comparison;
 use crate::connected_cluster::ConnectedCluster;
 use crate::drift;
 use crate::error::{SessionError, problem_text};
 use crate::events;
+use crate::fields;
 use crate::home::ClusterHome;
 use crate::identity;
 use crate::observe::Observed;
@@ -152,7 +152,7 @@ impl<'s> Observed<'s, ClusterSource> {
         refuse_adopted(&site, Pipeline::DeleteNode, &survey).await?;
         let running = cluster_facts::trusted(&site.fleet, site.subject.cluster(), Asked::ControlPlanes).await;
         let running = site.unless_refused(running).await?;
-        if let Some(warning) = comparison::since_applied(site.subject.cluster(), &running, deleted) {
+        if let Some(warning) = fields::since_applied(site.subject.cluster(), &running, deleted) {
             events::warning(site.session.events, one_line(&warning));
         }
         let planned = delete_node(&site, &survey, (&running, deleted), drain);

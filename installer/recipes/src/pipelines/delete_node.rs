@@ -66,8 +66,7 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
     }
     let (balanced, configs) = balancers::without(cx, &leaving, &last)?;
     plan.texts.extend(configs.into_iter().map(|text| (Digest::of(&text), text)));
-    let gone: Vec<&str> = leaving.iter().map(|host| host.name).collect();
-    let (dns, corefile): (Vec<Step>, Vec<String>) = corefile::without(cx, (on, &gone), &last)?.into_iter().unzip();
+    let (dns, corefile): (Vec<Step>, Vec<String>) = corefile::without(cx, (on, &leaving), &last)?.into_iter().unzip();
     plan.texts.extend(corefile.into_iter().map(|text| (Digest::of(&text), text)));
     let named: Vec<Step> = names(cx, &leaving, &last).into_iter().chain(balanced).chain(dns).collect();
     if !named.is_empty() {

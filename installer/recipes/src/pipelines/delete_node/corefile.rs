@@ -5,6 +5,7 @@ use kubexm_plan::op::KubeObject;
 use kubexm_plan::{Op, Step, StepId, Undo};
 use kubexm_spec::Digest;
 
+use super::check::Leaving;
 use super::context::DeleteContext;
 use crate::context::upstream_nameservers;
 use crate::error::RecipeError;
@@ -15,7 +16,7 @@ use crate::pipelines::host_removal::ResetHost;
 /// they could resolve would be asked for in vain.
 pub(super) fn without(
     cx: &DeleteContext<'_>,
-    (on, gone): (&str, &[&str]),
+    (on, leaving): (&str, &[Leaving<'_>]),
     after: &[StepId],
 ) -> Result<Option<(Step, String)>, RecipeError> {
     let Some(written) = newest(cx) else { return Ok(None) };
@@ -24,9 +25,10 @@ pub(super) fn without(
         let servers: Vec<_> = members.map(|host| upstream_nameservers(cx.cluster, host.facts)).collect();
         dns::config_map(cx.cluster, &servers)
     };
-    let text = of(&|host| !gone.contains(&host))?;
-    // What a host has that is gone for good is not known.
-    let is_known = gone.iter().all(|name| cx.hosts.iter().any(|host| host.name == *name && !host.is_clean()));
+    let text = of(&|host| leaving.iter().all(|one| one.name != host))?;
+    // What a node has that is gone for good is not known; one of which nothing is left has been taken out of it.
+    let is_reached = |name: &str| cx.hosts.iter().any(|host| host.name == name);
+    let is_known = leaving.iter().all(|host| is_reached(host.name) || !host.node);
     if Digest::of(&text) == written || (is_known && of(&|_| true)? == text) {
         return Ok(None);
     }

@@ -82,4 +82,7 @@ fn of_a_host_that_is_gone_for_good_nobody_knows_the_resolver() {
     site.running.nodes.iter_mut().filter(|node| node.name == "node2").for_each(|node| node.ready = false);
     let plan = site.delete(&["node2"]).expect("a plan").plan;
     assert_eq!(forwards(&plan).as_deref(), Some("forward . 10.0.0.1"));
+    // Nothing of it is left, and what the file has is not its doing.
+    site.running.nodes.retain(|node| node.name != "node2");
+    assert_eq!(forwards(&site.delete(&["node2"]).expect("a plan").plan), None);
 }
