@@ -126,7 +126,9 @@ async fn restore(site: &Site, backup: &Path) -> Result<Ended, SessionError> {
     let source = session.cluster(&cluster)?;
     let access = Access::obtain_with_backup(&session, source.cluster(), (&cluster.trust, &hosts), backup)?;
     let restored = session.restore_source(source, LocalBackup::of_folder(backup.to_owned()), false)?;
-    let Restore::New(restored, access) = session.restore_to_start(restored, access)? else { panic!("there is no run") };
+    let Restore::New(restored, access) = session.restore_to_start(restored, access)? else {
+        unreachable!("there is no run")
+    };
     let observed = session.observe("restore", *restored, &access, &hosts, Unreachable::Refused("")).await?;
     observed.plan_restore().await?.check().await?.start(RUN).await?.finish().await
 }
@@ -140,7 +142,7 @@ async fn create_from(site: &Site, backup: &Path) -> Result<Ended, SessionError> 
     let verified = opened.verify(&session)?;
     let wanted = session.from_backup(verified, LocalBackup::of_folder(backup.to_owned()), false)?;
     let CreateFromBackup::New(wanted, access) = session.create_from_backup_to_start(wanted, access)? else {
-        panic!("there is no run")
+        unreachable!("there is no run")
     };
     let source = wanted.source().clone();
     let observed = session.observe("create", *wanted, &access, &hosts, Unreachable::Refused("")).await?;

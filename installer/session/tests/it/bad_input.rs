@@ -77,7 +77,7 @@ pub fn asked_of_a_run(site: &Site) -> bool {
 
 /// That it was refused, with these words.
 pub fn refused<T>(site: &Site, before: &Snapshot, result: Result<T, SessionError>, code: ExitCode, words: &[&str]) {
-    let Err(error) = result else { panic!("not refused, and it should say {words:?}") };
+    let Err(error) = result else { unreachable!("not refused, and it should say {words:?}") };
     let text = error_chain(&error);
     assert_eq!(error.exit_code(), code, "{text}");
     for word in words {

@@ -79,7 +79,7 @@ async fn a_cluster_yaml_that_is_not_what_was_applied_is_named_before_the_questio
     let other = now.replace("plugin: flannel", "plugin: flannel, podCidr: 10.99.0.0/16");
     applied(&site, &other, record::PROGRAM).await;
     let named = said().await;
-    let [one] = named.as_slice() else { panic!("{named:?}") };
+    let [one] = named.as_slice() else { unreachable!("{named:?}") };
     assert!(one.contains("in spec.network.podCidr: the hosts leave as cluster.yaml describes them"), "{one}");
     assert!(one.contains("`kubexm-install create`"), "{one}");
     // An earlier program knew fewer fields.
