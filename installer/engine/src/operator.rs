@@ -109,7 +109,7 @@ fn plain(path: &Path, passphrase: Passphrase<'_>) -> Result<Zeroizing<String>, E
             // The file is the operator's own; the default depends on how busy this machine is now.
             identity.set_max_work_factor(WORK_FACTOR);
             let decrypted = age::decrypt(&identity, &bytes);
-            Zeroizing::new(decrypted.map_err(|_| wrong("the passphrase is wrong, or the file is damaged"))?)
+            Zeroizing::new(decrypted.map_err(|_| wrong("the passphrase is wrong, or the file is damaged: give the right one, or put the file back from a copy"))?)
         }
     };
     match std::str::from_utf8(&bytes) {

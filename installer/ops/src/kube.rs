@@ -13,7 +13,7 @@ pub(crate) mod waiting;
 use kubexm_plan::Wave;
 use kubexm_plan::op::{CORDONED_BY, Taint};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::system::Program;
 use crate::{Machine, OpError, paths};
@@ -101,6 +101,12 @@ pub(crate) fn ready_condition(object: &Value) -> Option<&Value> {
 /// On whose behalf kubexm has cordoned a node.
 pub(crate) fn cordoned_by(node: &Value) -> Option<&str> {
     annotation(node, CORDONED_BY)
+}
+
+/// Cordons a node, and says on it on whose behalf, in one request.
+pub(crate) fn cordon(machine: &Machine, node: &str, by: &str) -> Result<(), OpError> {
+    let patch = json!({"metadata": {"annotations": {CORDONED_BY: by}}, "spec": {"unschedulable": true}}).to_string();
+    machine.run(&kubectl(["patch", "node", node, "--type=merge", "--patch", &patch])).map(drop)
 }
 
 /// The text of an object's annotation.

@@ -125,14 +125,19 @@ impl PlannedHost<'_> {
 
     /// Nameservers that pods can use: those that cluster.yaml adds and those of the node.
     pub fn upstream_nameservers(&self, cluster: &Cluster) -> Vec<IpAddr> {
-        let mut usable: Vec<IpAddr> = Vec::new();
-        for address in cluster.extra.resolves.iter().copied().chain(usable_nameservers(self.facts)) {
-            if !is_host_local(address) && !usable.contains(&address) {
-                usable.push(address);
-            }
-        }
-        usable
+        upstream_nameservers(cluster, self.facts)
     }
+}
+
+/// The same of a host's facts.
+pub fn upstream_nameservers(cluster: &Cluster, facts: &Facts) -> Vec<IpAddr> {
+    let mut usable: Vec<IpAddr> = Vec::new();
+    for address in cluster.extra.resolves.iter().copied().chain(usable_nameservers(facts)) {
+        if !is_host_local(address) && !usable.contains(&address) {
+            usable.push(address);
+        }
+    }
+    usable
 }
 
 /// A host's nameservers that pods can reach: from /etc/resolv.conf, and those behind systemd-resolved's stub.

@@ -1,29 +1,16 @@
 //! What differs in a created cluster from its cluster.yaml and bundle: on its hosts, and from what was applied last.
 
-use std::collections::BTreeSet;
-
 use kubexm_engine::drift::Drift;
 use kubexm_plan::cluster_facts::applied;
 use kubexm_plan::{BundleRecord, CheckedPlan, Op};
 use kubexm_spec::cluster::document;
-use serde_json::Value;
 
 use crate::cluster_facts::{self, Asked};
 use crate::drift;
 use crate::error::SessionError;
+use crate::fields::{ChangedField, changed};
 use crate::observe::subject::Subject;
 use crate::plan::Checked;
-
-/// A field of cluster.yaml that is not what was applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChangedField {
-    /// `spec.network.mtu`, `spec.hosts[1].taints`.
-    pub field: String,
-    /// None if it had not been there.
-    pub applied: Option<Value>,
-    /// None if it is no longer there.
-    pub wanted: Option<Value>,
-}
 
 /// A comparison of a whole cluster. Nothing was changed for it.
 #[derive(Debug)]
@@ -72,47 +59,5 @@ impl<S: Subject> Checked<'_, S> {
         let mut fields = Vec::new();
         changed("", Some(&last.cluster), Some(&applied::recorded(document(cluster))), &mut fields);
         Ok((drift, fields, Some(last.bundle)))
-    }
-}
-
-/// Adds what differs between two documents, as deep as they have the same shape.
-fn changed(field: &str, applied: Option<&Value>, wanted: Option<&Value>, into: &mut Vec<ChangedField>) {
-    match (applied, wanted) {
-        _ if applied == wanted => {}
-        (Some(Value::Object(one)), Some(Value::Object(other))) => {
-            let keys: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
-            for key in keys {
-                let name = if field.is_empty() { key.clone() } else { format!("{field}.{key}") };
-                changed(&name, one.get(key), other.get(key), into);
-            }
-        }
-        (Some(Value::Array(one)), Some(Value::Array(other))) if one.len() == other.len() => {
-            for (n, pair) in one.iter().zip(other).enumerate() {
-                changed(&format!("{field}[{n}]"), Some(pair.0), Some(pair.1), into);
-            }
-        }
-        _ => into.push(ChangedField { field: field.to_owned(), applied: applied.cloned(), wanted: wanted.cloned() }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn fields_are_named_as_deep_as_both_documents_go() {
-        let last = json!({"spec": {"network": {"mtu": 1450, "plugin": "flannel"}, "hosts": [{"name": "a"}, {"name": "b"}], "tags": [1]}});
-        let now = json!({"spec": {"network": {"plugin": "flannel"}, "hosts": [{"name": "a"}, {"name": "c"}], "tags": [1, 2]}});
-        let mut found = Vec::new();
-        changed("", Some(&last), Some(&now), &mut found);
-        let named: Vec<&str> = found.iter().map(|one| one.field.as_str()).collect();
-        assert_eq!(named, ["spec.hosts[1].name", "spec.network.mtu", "spec.tags"]);
-        assert_eq!((found[1].applied.clone(), found[1].wanted.clone()), (Some(json!(1450)), None));
-        assert_eq!(found[2].wanted, Some(json!([1, 2])));
-        let mut none = Vec::new();
-        changed("", Some(&last), Some(&last), &mut none);
-        assert!(none.is_empty());
     }
 }

@@ -20,6 +20,7 @@ use crate::connected_cluster::ConnectedCluster;
 use crate::drift;
 use crate::error::{SessionError, problem_text};
 use crate::events;
+use crate::fields;
 use crate::home::ClusterHome;
 use crate::identity;
 use crate::observe::Observed;
@@ -151,6 +152,9 @@ impl<'s> Observed<'s, ClusterSource> {
         refuse_adopted(&site, Pipeline::DeleteNode, &survey).await?;
         let running = cluster_facts::trusted(&site.fleet, site.subject.cluster(), Asked::ControlPlanes).await;
         let running = site.unless_refused(running).await?;
+        if let Some(warning) = fields::since_applied(site.subject.cluster(), &running, deleted) {
+            events::warning(site.session.events, one_line(&warning));
+        }
         let planned = delete_node(&site, &survey, (&running, deleted), drain);
         let Deletion { plan, clean, warnings } = site.unless_refused(planned).await?;
         for warning in warnings {
@@ -339,6 +343,9 @@ fn reset(
     }
     clean.extend(survey.facts.keys().filter(|host| !wanted(host)).cloned());
     events::phase(session.events, "plan");
+    if let Some(warning) = kubexm_recipes::kept_snapshots(&hosts) {
+        events::warning(session.events, warning);
+    }
     let cluster_id = match only {
         [] => identity.id,
         _ => hosts.iter().find_map(|host| host.facts.stamp.as_ref()?.id),

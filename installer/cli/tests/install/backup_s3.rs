@@ -1,7 +1,7 @@
 //! Backups in S3 as they are typed: which settings are taken, and what is said of a server. No host is there.
 
 use assert_cmd::Command;
-use kubexm_s3::fake::{ACCESS_KEY, REGION, S3Server, SECRET_KEY};
+use kubexm_s3::fake::{ACCESS_KEY, Fault, REGION, S3Server, SECRET_KEY, What};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 
@@ -103,8 +103,33 @@ fn a_server_that_refuses_is_found_out_before_a_host_is_asked() {
     };
     to("s3://other/x", REGION).assert().code(42).stderr(contains("has no bucket other"));
     to("s3://backups/x", "eu-west-1").assert().code(20).stderr(contains(format!("--s3-region {REGION}")));
+    server.state().ahead = 86_400;
+    let clock = "refuses requests of another time: the clock of this machine is 1440 minutes behind it; set the clock";
+    to("s3://backups/x", REGION).assert().code(43).stderr(contains(clock));
+    server.state().ahead = 0;
     // With one that is right, the host is the next thing that is wrong.
     let output = to("s3://backups/x", REGION).output().unwrap();
     assert!([50, 51, 53].contains(&output.status.code().unwrap()), "{output:?}");
     assert!(server.state().objects.is_empty());
+}
+
+#[test]
+fn an_answer_of_403_names_the_permission_that_is_missing_before_a_host_is_asked() {
+    let (site, server) = (Site::new(), S3Server::start());
+    for method in ["GET", "PUT", "POST", "HEAD"] {
+        server.fail(Fault::of(method, "", What::Refused(403, "AccessDenied", "no".to_owned())));
+    }
+    let yaml = site.path("cluster.yaml");
+    std::fs::write(&yaml, cluster_yaml(&[("node1", closed_port())])).unwrap();
+    let (endpoint, yaml) = (server.endpoint(), yaml.to_str().unwrap());
+    for (command, permission) in [
+        (vec!["backup", "--to", "s3://backups/x", "-f", yaml], "s3:ListBucket"),
+        (vec!["restore", "s3://backups/x", "-f", yaml, "-y"], "s3:GetObject"),
+        (vec!["backup", "verify", "s3://backups/x"], "s3:GetObject"),
+    ] {
+        let mut command = install(&site, &[&command[..], &["--s3-endpoint", &endpoint, "--s3-plain-http"]].concat());
+        command.env("AWS_ACCESS_KEY_ID", ACCESS_KEY).env("AWS_SECRET_ACCESS_KEY", SECRET_KEY).env("AWS_REGION", REGION);
+        let said = format!("refused (AccessDenied); the access key needs the permission {permission} for ");
+        command.assert().code(43).stderr(contains(said).and(contains(SECRET_KEY).not()));
+    }
 }

@@ -39,7 +39,10 @@ pub enum BackupError {
     )]
     NotAuthenticated { path: String, why: String },
     /// It is of another cluster.
-    #[error("{path} is a backup of cluster {found} (id {found_id}), and not of {wanted} (id {wanted_id})")]
+    #[error(
+        "{path} is a backup of cluster {found} (id {found_id}), and not of {wanted} (id {wanted_id}): use a backup of this cluster; one \
+         that was made anew gets the data of the earlier one only on fresh hosts, with `kubexm-install create --from-backup`"
+    )]
     ClusterMismatch { path: String, found: String, found_id: ClusterId, wanted: String, wanted_id: ClusterId },
     /// It is sealed for others.
     #[error(

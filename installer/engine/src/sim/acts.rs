@@ -16,9 +16,8 @@ impl World {
             Effect::InitialisesCluster { .. } => (&mut want.cluster, "initialised".to_owned(), host),
             Effect::JoinsNode { .. } => (&mut want.cluster, format!("joined:{host}"), "yes"),
             Effect::LooksUpNode { node } => (&mut want.cluster, format!("awaited:{node}"), "yes"),
-            Effect::DrainsNode { node, cordoned_by, .. } => {
-                (&mut want.cluster, format!("cordoned:{node}"), cordoned_by.unwrap_or(SOMEBODY))
-            }
+            Effect::CordonsNode { node, cordoned_by } => (&mut want.cluster, format!("cordoned:{node}"), cordoned_by),
+            Effect::DrainsNode { node, .. } => (&mut want.cluster, drained(node), "yes"),
             Effect::ResetsNode => (&mut want.host, "kubernetes".to_owned(), "reset"),
             Effect::UpgradesNode { version, .. } => (&mut want.host, UPGRADED.to_owned(), version),
             Effect::LeavesMark { id } => (&mut want.host, mark(id), "done"),
@@ -38,6 +37,9 @@ impl World {
         match act.effect() {
             Effect::DeletesNode { node } => !self.is_node(node),
             Effect::LooksUpNode { node } => keys || self.is_node(node),
+            Effect::CordonsNode { node, .. } => {
+                !self.is_node(node) || self.cluster.contains_key(&format!("cordoned:{node}"))
+            }
             Effect::DrainsNode { node, unless, .. } => keys || !self.is_node(node) || self.has_all(node, unless),
             Effect::UncordonsNode { node } => !self.cluster.contains_key(&format!("cordoned:{node}")),
             Effect::RemovesMember { name } => !self.members().any(|member| member == name),
@@ -99,8 +101,13 @@ impl World {
                 self.cluster.remove(&format!("member:{name}"));
                 Ok(())
             }
+            Effect::DrainsNode { node, cordoned_by, .. } => {
+                let by = cordoned_by.unwrap_or(SOMEBODY).to_owned();
+                self.cluster.entry(format!("cordoned:{node}")).or_insert(by);
+                Ok(())
+            }
             Effect::UncordonsNode { node } => {
-                self.cluster.remove(&format!("cordoned:{node}"));
+                self.uncordon(node);
                 Ok(())
             }
             Effect::UpgradesNode { version, of } => self.upgrade_node(host, step, (version, of)),
@@ -131,7 +138,7 @@ impl World {
                 Ok(())
             }
             Effect::UncordonsNode { node } => {
-                self.cluster.remove(&format!("cordoned:{node}"));
+                self.uncordon(node);
                 Ok(())
             }
             Effect::RestoresKubeletConfig => self.restore_kubelet_config(host),
@@ -139,6 +146,17 @@ impl World {
             _ => Err(format!("{} rolls nothing back", act.title())),
         }
     }
+
+    /// Pods come back to a node that is schedulable.
+    fn uncordon(&mut self, node: &str) {
+        self.cluster.remove(&format!("cordoned:{node}"));
+        self.cluster.remove(&drained(node));
+    }
+}
+
+/// The key of a node without pods.
+fn drained(node: &str) -> String {
+    format!("drained:{node}")
 }
 
 /// The key of what runs once.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kubexm_plan::{ClusterFacts, Invariant, SEALED_AUTHORITIES};
+use kubexm_plan::{ClusterFacts, Facts, Invariant, SEALED_AUTHORITIES};
 use kubexm_spec::Digest;
 
 use super::failure::Failure;
@@ -57,6 +57,11 @@ impl SimFleet {
     /// Lets all hosts be those of a cluster that others have made.
     pub fn show_cluster(&self, seen: ClusterFacts) {
         self.lock().seen = Some(Arc::new(seen));
+    }
+
+    /// Lets every host say something else of itself.
+    pub fn bend_facts(&self, bend: fn(&mut Facts)) {
+        self.lock().bend = Some(bend);
     }
 
     /// Removes an entry of the state of every host.

@@ -148,7 +148,11 @@ impl Link for SimLink {
         let digest = |path: &str| here.get(&format!("path:{path}"))?.rsplit(' ').next();
         let sealed_authorities = digest(SEALED_AUTHORITIES).and_then(|digest| world.sealed.get(digest).cloned());
         let registry_ca = REGISTRY_CAS.iter().find_map(|path| digest(path)?.parse().ok());
-        Ok(Facts { stamp, joined, sealed_authorities, registry_ca, ..facts(&self.host) })
+        let mut facts = Facts { stamp, joined, sealed_authorities, registry_ca, ..facts(&self.host) };
+        if let Some(bend) = world.bend {
+            bend(&mut facts);
+        }
+        Ok(facts)
     }
 
     async fn cluster_facts(&self) -> Result<ClusterFacts, LinkError> {

@@ -97,8 +97,8 @@ impl World {
     /// Removes the node's object with its labels, annotations and taints, and its record, which the object owns.
     pub(super) fn drop_node(&mut self, node: &str) {
         let of_node = ["label", "annotation", "taint"].map(|kind| format!("{kind}:{node}:"));
-        let own =
-            ["node", "node-record", "awaited", "cordoned", "kubelet", "apiserver"].map(|kind| format!("{kind}:{node}"));
+        let own = ["node", "node-record", "awaited", "cordoned", "drained", "kubelet", "apiserver"]
+            .map(|kind| format!("{kind}:{node}"));
         self.cluster.retain(|key, _| !own.contains(key) && !of_node.iter().any(|prefix| key.starts_with(prefix)));
     }
 

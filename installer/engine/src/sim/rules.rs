@@ -291,8 +291,8 @@ impl World {
             Probe::NodeDrained { node, unless_kubelet, unless_packages } => {
                 let unless = DrainedFor { kubelet: unless_kubelet.as_deref(), packages: unless_packages.as_deref() };
                 let upgraded = self.has_all(node, unless);
-                let drained = upgraded || !self.is_node(node) || self.cluster.contains_key(&format!("cordoned:{node}"));
-                (!drained).then(|| "it is not cordoned yet".to_owned())
+                let drained = upgraded || !self.is_node(node) || self.cluster.contains_key(&format!("drained:{node}"));
+                (!drained).then(|| "it is not drained yet".to_owned())
             }
             Probe::StaticPodsReady { node, images, .. } => {
                 let tag = images.get("kube-apiserver").and_then(|image| image.rsplit_once(':')).map(|(_, tag)| tag);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kubexm_plan::lint::Order;
 use kubexm_plan::runtime;
-use kubexm_plan::{ClusterFacts, Invariant, Plan, Step, StepId, ledger};
+use kubexm_plan::{ClusterFacts, Facts, Invariant, Plan, Step, StepId, ledger};
 use kubexm_spec::Digest;
 
 use super::failure::Failure;
@@ -82,6 +82,8 @@ pub(super) struct World {
     pub(super) sealed: Arc<BTreeMap<String, String>>,
     /// Digests of certificates of the cluster's own authorities that were renewed.
     pub(super) renewed: BTreeSet<Digest>,
+    /// What a test has changed of what hosts say of themselves.
+    pub(super) bend: Option<fn(&mut Facts)>,
     /// What control planes see, and what is of each host in it, in place of what the simulation knows of its own cluster.
     pub(super) seen: Option<Arc<ClusterFacts>>,
     /// Invariants that were violated at any point so far.

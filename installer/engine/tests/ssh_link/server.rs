@@ -73,10 +73,11 @@ impl Server {
         // Another process may take a port between our looking and sshd's binding: then another port.
         for _ in 0..5 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            // On the second level bash reads no .bashrc: that of whoever runs the tests may take longer than all else.
             let config = format!(
                 "{}\nListenAddress 127.0.0.1:{port}\nHostKey {shown}/host_key\nAuthorizedKeysFile {shown}/authorized_keys\n\
                  StrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
-                 PermitRootLogin prohibit-password\nPrintMotd no\nSetEnv KUBEXM_TEST_ROOT={shown}/root \
+                 PermitRootLogin prohibit-password\nPrintMotd no\nSetEnv KUBEXM_TEST_ROOT={shown}/root SHLVL=1 \
                  PATH={shown}/path:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n{force}",
                 setup.config
             );

@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, reason = "the arrangement of a test: a fault here is a fault of the test")]
 
 use kubexm_ops::{Machine, Wave, dispatch, probe, step};
-use kubexm_plan::op::{MemberRemove, NodeDrain, NodeUncordon, Op, Probe};
+use kubexm_plan::op::{MemberRemove, NodeCordon, NodeDrain, NodeUncordon, Op, Probe};
 use kubexm_plan::{Step, Undo};
 use serde_json::{Value, json};
 
@@ -124,6 +124,55 @@ fn only_a_node_with_the_mark_of_its_drain_is_made_schedulable_again() {
     assert!(satisfied(&uncordon(), first));
     dispatch::converge(&uncordon(), first).expect("nothing to do");
     assert_eq!(state(&fleet), (true.into(), Value::Null));
+}
+
+/// As a deletion of several hosts does it: all are cordoned, and then drained one after the other.
+#[test]
+fn a_node_that_was_cordoned_before_its_drain_is_schedulable_again_after_either_undo() {
+    let by = || "a deletion".to_owned();
+    let undo = || Undo::Act { act: NodeUncordon { node: "node3".to_owned(), cordoned_by: Some(by()) }.into() };
+    let cordon = || NodeCordon { node: "node3".to_owned(), cordoned_by: by() };
+    let cordon = Step::on("node1", "delete.cordon-node3", "Cordon").ensure(cordon()).undo(undo()).build();
+    let Op::Act(kubexm_plan::op::Act::NodeDrain(plain)) = drain(false) else { unreachable!("a drain") };
+    let drain_by = NodeDrain { cordoned_by: Some(by()), ..plain };
+    let drain_by = Step::on("node1", "delete.drain-node3", "Drain").ensure(drain_by).undo(undo()).build();
+    for (steps, held) in [(vec![&cordon], false), (vec![&cordon, &drain_by], false), (vec![&cordon, &drain_by], true)] {
+        let fleet = fleet();
+        let first = &fleet.hosts[0].machine;
+        put(first, "workloads.json", &json!([pod("web-1", Some("ReplicaSet"))]));
+        if held {
+            put(first, "budgets.json", &budget());
+        }
+        let mut changed = Vec::new();
+        for (sequence, step) in (1..).zip(steps) {
+            let before = step::observe(step, first).expect("observed");
+            let ended = step::converge(step, first, "run", sequence, &before);
+            assert_eq!(ended.is_err(), held && step.id.0.contains("drain"), "{}", step.id);
+            assert_eq!(fleet.state()["nodes"]["node3"]["spec"]["unschedulable"], true);
+            changed.push((step, sequence, before));
+        }
+        for (step, sequence, before) in changed.iter().rev() {
+            for wave in Wave::ALL {
+                step::undo(step, first, "run", *sequence, before, wave).expect("undone");
+            }
+        }
+        let node = &fleet.state()["nodes"]["node3"];
+        assert_eq!(node["spec"]["unschedulable"], Value::Null);
+        assert_eq!(node["metadata"]["annotations"]["kubexm.io/cordoned-by"], Value::Null);
+    }
+}
+
+#[test]
+fn what_somebody_has_cordoned_stays_his_through_a_deletion_that_is_rolled_back() {
+    let fleet = fleet();
+    let first = &fleet.hosts[0].machine;
+    dispatch::converge(&drain(false), first).expect("cordoned");
+    let act = NodeCordon { node: "node3".to_owned(), cordoned_by: "a deletion".to_owned() };
+    assert!(satisfied(&act.clone().into(), first));
+    dispatch::converge(&act.into(), first).expect("nothing to do");
+    let undo: Op = NodeUncordon { node: "node3".to_owned(), cordoned_by: Some("a deletion".to_owned()) }.into();
+    dispatch::converge(&undo, first).expect("nothing to do");
+    assert_eq!(fleet.state()["nodes"]["node3"]["spec"]["unschedulable"], true);
 }
 
 #[test]

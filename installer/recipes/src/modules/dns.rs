@@ -65,6 +65,25 @@ pub const COREDNS: &str = "coredns";
 /// Most servers that a resolv.conf can list (resolv.conf(5), MAXNS).
 const MAX_SERVERS: usize = 3;
 
+/// CoreDNS' ConfigMap with kubexm's own Corefile, which forwards to servers that the nodes have: one list for each.
+pub fn config_map(cluster: &Cluster, servers: &[Vec<IpAddr>]) -> Result<String, RecipeError> {
+    let mut upstream: Vec<String> = Vec::new();
+    for server in servers.iter().flatten().map(ToString::to_string) {
+        if !upstream.contains(&server) && upstream.len() < MAX_SERVERS {
+            upstream.push(server);
+        }
+    }
+    let dns_domain = cluster.kubernetes.as_ref().ok_or(RecipeError::NoCluster)?.dns_domain.as_str();
+    let corefile = templates::render(template!("Corefile"), context! { dns_domain, upstream })?;
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": COREDNS, "namespace": "kube-system"},
+        "data": {"Corefile": corefile},
+    });
+    yaml::documents("CoreDNS config", &[object])
+}
+
 /// kubexm's own Corefile, if any node has no resolver that pods can use: CoreDNS may be scheduled on any node. It
 /// forwards to the servers of the other nodes, or not at all. Applied before the pod network, so before the first
 /// CoreDNS pod can start.
@@ -80,21 +99,7 @@ pub fn corefile(
     if servers.iter().all(|own| !own.is_empty()) {
         return Ok(None);
     }
-    let mut upstream: Vec<String> = Vec::new();
-    for server in servers.iter().flatten().map(ToString::to_string) {
-        if !upstream.contains(&server) && upstream.len() < MAX_SERVERS {
-            upstream.push(server);
-        }
-    }
-    let dns_domain = cx.kubernetes()?.dns_domain.as_str();
-    let corefile = templates::render(template!("Corefile"), context! { dns_domain, upstream })?;
-    let object = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": COREDNS, "namespace": "kube-system"},
-        "data": {"Corefile": corefile},
-    });
-    let text = draft.text(yaml::documents("CoreDNS config", &[object])?);
+    let text = draft.text(config_map(cx.cluster, &servers)?);
     let step = Step::on(first.name(), "dns.corefile", "Configure CoreDNS for nodes without a resolver")
         .ensure(KubeObject::new(COREDNS, text))
         .retries(3)

@@ -1,6 +1,6 @@
 //! Drains a node through the API server of a control plane, and lets pods come back.
 
-use kubexm_plan::op::{DrainedFor, NodeDrain, NodeUncordon, Probe};
+use kubexm_plan::op::{DrainedFor, NodeCordon, NodeDrain, NodeUncordon, Probe};
 use kubexm_plan::{Step, Undo};
 
 /// What the drain of a step has in addition to kubectl's own limit, in seconds.
@@ -21,6 +21,19 @@ impl Default for Drain {
     fn default() -> Self {
         Self { limit_s: 300, force: false }
     }
+}
+
+/// Cordons `node` from the control plane `on`, before the first of several nodes is drained: what is evicted there does not come here.
+/// Rolled back by making it schedulable again, unless it was cordoned before.
+pub fn cordon(on: &str, id: &str, node: &str, cordoned_by: &str) -> Step {
+    let by = || cordoned_by.to_owned();
+    let undo = NodeUncordon { node: node.to_owned(), cordoned_by: Some(by()) };
+    Step::on(on, id, &format!("Cordon {node}"))
+        .domain(node)
+        .ensure(NodeCordon { node: node.to_owned(), cordoned_by: by() })
+        .retries(3)
+        .undo(Undo::Act { act: undo.into() })
+        .build()
 }
 
 /// Cordons `node` and evicts its pods from the control plane `on`; rolled back by making it schedulable again.

@@ -13,7 +13,7 @@ use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 
 /// Written into the record.
-pub(crate) const PROGRAM: &str = concat!("kubexm-install ", env!("CARGO_PKG_VERSION"));
+pub const PROGRAM: &str = concat!("kubexm-install ", env!("CARGO_PKG_VERSION"));
 
 /// Adds the last step, after the final check, so that the record describes the cluster as it is and not an attempt.
 pub fn finish<'a>(
@@ -175,7 +175,7 @@ fn edit(plan: &mut Plan, change: impl FnOnce(&mut AppliedCluster)) -> Result<(),
 }
 
 /// Removes hosts from `spec.hosts` and from every role group but that of the registry.
-pub(crate) fn remove_hosts(cluster: &mut Value, gone: &BTreeSet<&str>) {
+pub fn remove_hosts(cluster: &mut Value, gone: &BTreeSet<&str>) {
     let is_gone = |name: &Value| name.as_str().is_some_and(|name| gone.contains(name));
     if let Some(hosts) = cluster.pointer_mut("/spec/hosts").and_then(Value::as_array_mut) {
         hosts.retain(|host| !is_gone(&host["name"]));

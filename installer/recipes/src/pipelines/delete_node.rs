@@ -7,21 +7,21 @@
 mod balancers;
 mod check;
 mod context;
+mod corefile;
 mod names;
 mod record;
+mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::op::{DrainedFor, HostsBlock, MemberRemove, NodeDelete};
 use kubexm_plan::{Op, Pipeline, Plan, Step, StepId, Undo};
 use kubexm_spec::Digest;
-use kubexm_spec::cluster::{ExternalKind, LoadBalancerMode};
 
 use super::host_removal::{self, ResetHost};
 use crate::draft::plan_host;
 use crate::error::RecipeError;
 use crate::modules::drain;
-use crate::time_servers::is_server;
 use check::Leaving;
 pub use context::DeleteContext;
 
@@ -54,13 +54,21 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
     };
     let steps = &mut plan.steps;
     let mut last: Vec<StepId> = Vec::new();
-    for host in leaving.iter().filter(|host| host.here.is_some() && host.node) {
-        let id = format!("delete.drain-{}", host.name);
-        add(steps, drain::step(on, &id, host.name, cx.drain, DrainedFor::default(), None), &mut last);
+    let drained: Vec<&str> = leaving.iter().filter(|host| host.is_drained()).map(|host| host.name).collect();
+    let by = cordoned_by(cx);
+    // All of them first: what is evicted from one would be scheduled on another that leaves as well, and be evicted again.
+    for node in drained.iter().filter(|_| drained.len() > 1) {
+        add(steps, drain::cordon(on, &format!("delete.cordon-{node}"), node, &by), &mut last);
+    }
+    for node in &drained {
+        let id = format!("delete.drain-{node}");
+        add(steps, drain::step(on, &id, node, cx.drain, DrainedFor::default(), Some(by.clone())), &mut last);
     }
     let (balanced, configs) = balancers::without(cx, &leaving, &last)?;
     plan.texts.extend(configs.into_iter().map(|text| (Digest::of(&text), text)));
-    let named: Vec<Step> = names(cx, &leaving, &last).into_iter().chain(balanced).collect();
+    let (dns, corefile): (Vec<Step>, Vec<String>) = corefile::without(cx, (on, &leaving), &last)?.into_iter().unzip();
+    plan.texts.extend(corefile.into_iter().map(|text| (Digest::of(&text), text)));
+    let named: Vec<Step> = names(cx, &leaving, &last).into_iter().chain(balanced).chain(dns).collect();
     if !named.is_empty() {
         last = named.iter().map(|step| step.id.clone()).collect();
         steps.extend(named);
@@ -97,7 +105,7 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
     plan.steps.iter_mut().filter(is_away).for_each(|step| step.domain = None);
     let works_on = |host: &&ResetHost<'_>| !plan.steps.iter().any(|step| step.host == host.name);
     let clean = cx.hosts.iter().filter(works_on).map(|host| host.name.to_owned()).collect();
-    let mut warnings = warnings(cx, &leaving);
+    let mut warnings = warnings::warnings(cx, &leaving);
     let changed = plan.steps.iter().filter(|step| step.id.0.ends_with("/delete.balancer"));
     let unread = changed.filter(|step| !step.ops.iter().any(|op| matches!(op, Op::Unit(_) | Op::StaticPodStarted(_))));
     warnings.extend(unread.map(|step| {
@@ -107,6 +115,12 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
         )
     }));
     Ok(Deletion { clean, warnings, plan })
+}
+
+/// The mark of nodes that a deletion from this cluster has cordoned.
+fn cordoned_by(cx: &DeleteContext<'_>) -> String {
+    let cluster = cx.running.id.map_or_else(|| cx.cluster.name.clone(), |id| id.to_string());
+    format!("deletion of {cluster}")
 }
 
 /// Appends a step that comes after the last ones.
@@ -146,40 +160,4 @@ fn object(on: &str, node: &str) -> Step {
         .ensure(NodeDelete { node: node.to_owned() })
         .undo(Undo::Irreversible { why: "the node's labels, taints and annotations are deleted with it".to_owned() })
         .build()
-}
-
-fn warnings(cx: &DeleteContext<'_>, leaving: &[Leaving<'_>]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let members: Vec<&str> = leaving.iter().filter_map(|host| host.member.as_ref()).map(|m| m.name.as_str()).collect();
-    let stays: Vec<&str> =
-        cx.running.etcd.iter().map(|member| member.name.as_str()).filter(|name| !members.contains(name)).collect();
-    if let ([one], false) = (stays.as_slice(), members.is_empty()) {
-        warnings.push(format!("{one} will have the only member of etcd: without that host the cluster's data is lost"));
-    }
-    let planes: Vec<&str> = leaving.iter().filter(|host| host.control_plane).map(|host| host.name).collect();
-    let own = |mode: &LoadBalancerMode| matches!(mode, LoadBalancerMode::External { kind: ExternalKind::External, .. });
-    if own(&cx.cluster.load_balancer.mode) && !planes.is_empty() {
-        let text = "is a back-end of your own load balancer; remove it there before you continue";
-        warnings.extend(planes.iter().map(|host| format!("{host} {text}")));
-    }
-    let serves = |host: &&Leaving<'_>| {
-        let is_server = cx.cluster.host(host.name).is_some_and(|host| is_server(cx.cluster, host));
-        cx.cluster.roles(host.name).registry || is_server
-    };
-    warnings.extend(leaving.iter().filter(serves).map(|host| {
-        format!(
-            "{} served the registry or the time to the others, which do without until it is back: leave it in cluster.yaml and add it again \
-             (`kubexm-install add-node {}`)",
-            host.name, host.name
-        )
-    }));
-    let balancers = leaving.iter().filter(|host| cx.cluster.roles(host.name).load_balancer);
-    warnings.extend(balancers.map(|host| {
-        format!(
-            "{} has the load balancer, which the other hosts of that role have then; take it out of cluster.yaml afterwards and run \
-             `kubexm-install create`, so that they no longer know it",
-            host.name
-        )
-    }));
-    warnings
 }

@@ -5,6 +5,7 @@
 
 mod host;
 mod owned;
+mod snapshots;
 
 use kubexm_plan::facts::ForeignMount;
 use kubexm_plan::op::Unit;
@@ -14,6 +15,7 @@ use kubexm_spec::one_line;
 use crate::error::RecipeError;
 pub use host::ResetHost;
 pub(super) use owned::{Owned, of_host};
+pub use snapshots::kept_snapshots;
 
 const KUBELET: &str = "kubelet.service";
 

@@ -31,6 +31,7 @@ pub use certs_renew::{OwnAuthorities, Renew, RenewContext, Renewed, certs_renew,
 pub use create::{create, create_unsupported};
 pub use create_from_backup::create_from_backup;
 pub use delete_node::{DeleteContext, Deletion, delete_node};
+pub use host_removal::kept_snapshots;
 pub use registry_prune::{Bundle, Keep, PruneContext, Pruned, bundles, gone_images, registry_prune};
 pub use reset::{ResetContext, ResetHost, reset};
 pub use restore::{RestoreContext, restore, restored_cluster};

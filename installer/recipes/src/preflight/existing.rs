@@ -12,23 +12,37 @@ use crate::modules::os::is_filled;
 use crate::paths;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
+    look(input, false, report);
+}
+
+/// The cluster is there, and hosts of another one are no reason to remove that.
+pub(super) fn before_upgrade(input: &PreflightInput<'_>, report: &mut Report) {
+    look(input, true, report);
+}
+
+fn look(input: &PreflightInput<'_>, upgrades: bool, report: &mut Report) {
     let own = &input.cx.cluster.name;
     // If a stamp cannot be read, it is unknown what belongs to this cluster; `membership` reports that.
     for host in input.hosts.iter().filter(|host| host.facts.unreadable_stamp.is_none()) {
         let other = host.facts.stamp.as_ref().filter(|stamp| stamp.cluster != *own);
         // `kubeadm reset` alone would leave services, files and kubexm's ledger, which the next cluster would find.
-        let reset = other.map(|stamp| {
-            format!(
-                "remove that cluster with `kubexm-install reset -f <cluster.yaml of {:?}>` if nobody needs it",
+        let reset = other.map(|stamp| match upgrades {
+            true => format!(
+                "use a bundle that was built from the cluster.yaml of {:?} if that is the cluster to upgrade, or take this host out of \
+                 cluster.yaml",
                 stamp.cluster
-            )
+            ),
+            false => format!(
+                "use another host, or remove that cluster with `kubexm-install reset -f <cluster.yaml of {:?}>` if nobody needs it",
+                stamp.cluster
+            ),
         });
         if let (Some(stamp), Some(reset)) = (other, &reset) {
             report.fail(
                 host.name(),
                 format!("the stamp of cluster {:?} (run {})", stamp.cluster, stamp.run),
                 format!("a host that is free, or belongs to {own:?}"),
-                format!("use another host, or {reset}"),
+                reset.clone(),
             );
         }
         let other_docker = docker(input, host, report);
@@ -41,14 +55,14 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         let found = host.facts.leftovers.iter().filter(|l| !l.ours && !host.ours && !moves(&l.what) && !named(&l.what));
         for leftover in found {
             let fix = reset.as_deref().unwrap_or(
-                "remove it if nobody needs it (`kubeadm reset`, the packages, their folders): kubexm's would replace \
-                 it",
+                "use another host, or remove it if nobody needs it (`kubeadm reset`, the packages, their folders): kubexm's would \
+                 replace it",
             );
             report.fail(
                 host.name(),
                 leftover.what.clone(),
                 "a host without Kubernetes, container runtime or etcd of its own",
-                format!("use another host, or {fix}"),
+                fix,
             );
         }
     }

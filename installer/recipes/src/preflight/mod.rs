@@ -55,10 +55,12 @@ use report::Report;
 /// The check of what an upgrade may change.
 const UNCHANGED: &str = "unchanged";
 
+/// The check of what is on a host already.
+const EXISTING: &str = "existing";
 /// The checks before the upgrade of a cluster that was adopted: its hosts are not prepared, so what cluster.yaml says of that decides
 /// nothing.
 const OF_ADOPTED: [&str; 9] =
-    ["space", "kernel", "systemd", "time", "membership", "existing", "noexec", "open-folders", "bundle"];
+    ["space", "kernel", "systemd", "time", "membership", EXISTING, "noexec", "open-folders", "bundle"];
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +87,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "packages", run: packages::run },
     Check { name: "storage", run: storage::run },
     Check { name: "membership", run: membership::run },
-    Check { name: "existing", run: existing::run },
+    Check { name: EXISTING, run: existing::run },
     Check { name: UNCHANGED, run: unchanged::run },
     Check { name: "drift", run: drift::run },
     Check { name: "runtime-settings", run: runtime_settings::run },
@@ -117,6 +119,7 @@ pub fn preflight_before_upgrade(cx: &PlanContext<'_>) -> Vec<Finding> {
     run(cx, |check| match check.name {
         name if adopted && !OF_ADOPTED.contains(&name) => None,
         UNCHANGED => Some(unchanged::before_upgrade),
+        EXISTING => Some(existing::before_upgrade),
         _ => Some(check.run),
     })
 }

@@ -1,6 +1,9 @@
 //! A host must leave the cluster in an order that works, and not at all where the others need it.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod corefile;
+mod warnings;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::{member, node_facts};
@@ -152,6 +155,10 @@ fn what_cannot_be_rolled_back_comes_after_everything_that_can_be_done_before_it(
     let deletion = Site::of(3, 2).delete(&["node3", "node4", "node5"]).expect("a plan");
     let all = ids(&deletion);
     let at = |id: &str| all.iter().position(|found| *found == id).unwrap_or_else(|| panic!("{id} of {all:?}"));
+    // What is evicted from one does not come to another that leaves, too.
+    let cordoned = all.iter().rposition(|id| id.contains("cordon")).expect("a cordon");
+    assert_eq!(all.iter().filter(|id| id.contains("cordon")).count(), 3);
+    assert!(cordoned < all.iter().position(|id| id.contains("drain")).expect("a drain"), "{all:?}");
     // Workers first, each after the other.
     assert!(at("node1/delete.drain-node4") < at("node1/delete.drain-node3"));
     let drained = all.iter().rposition(|id| id.contains("drain")).expect("a drain");

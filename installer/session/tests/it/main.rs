@@ -5,6 +5,8 @@
 mod adopt;
 mod adopted_runs;
 mod authorities;
+mod bad_backups;
+mod bad_input;
 mod bundle;
 mod certs;
 mod controller;
@@ -15,6 +17,7 @@ mod identity;
 mod installed;
 mod inventory;
 mod materials;
+mod nodes;
 mod out_of_reach;
 mod own_certs;
 mod recorded;

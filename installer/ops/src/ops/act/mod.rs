@@ -11,6 +11,7 @@ pub(crate) mod kubeadm_upgrade;
 pub(crate) mod mark;
 mod member_remove;
 pub(crate) mod members;
+mod node_cordon;
 mod node_delete;
 mod node_drain;
 mod node_lookup;

@@ -3,8 +3,7 @@
 //! What blocks is read from the API server and not from kubectl's output, since the step's probe reports it too, while
 //! kubectl still waits.
 
-use kubexm_plan::op::{CORDONED_BY, NodeDrain, Progress};
-use serde_json::json;
+use kubexm_plan::op::{NodeDrain, Progress};
 
 use super::perform::Perform;
 use crate::kube::drained::Left;
@@ -44,9 +43,7 @@ impl Perform for NodeDrain {
             )));
         }
         if let Some(by) = self.cordoned_by.as_ref().filter(|_| left.schedulable) {
-            let patch = json!({"metadata": {"annotations": {CORDONED_BY: by}}, "spec": {"unschedulable": true}});
-            let patch = patch.to_string();
-            machine.run(&kubectl(["patch", "node", self.node.as_str(), "--type=merge", "--patch", &patch]))?;
+            kube::cordon(machine, &self.node, by)?;
         }
         let limit = format!("--timeout={}s", self.limit_s);
         let mut drain = kubectl(["drain", &self.node, "--ignore-daemonsets", "--delete-emptydir-data", &limit]);

@@ -34,6 +34,13 @@ pub enum Effect<'a> {
         /// Node name.
         node: &'a str,
     },
+    /// The node is cordoned, and its pods stay.
+    CordonsNode {
+        /// Node name.
+        node: &'a str,
+        /// On whose behalf.
+        cordoned_by: &'a str,
+    },
     /// The node is cordoned and its pods are evicted.
     DrainsNode {
         /// Node name.

@@ -10,6 +10,7 @@ mod kubeadm_reset;
 mod kubeadm_upgrade;
 mod kubeadm_upgrade_undo;
 mod member_remove;
+mod node_cordon;
 mod node_delete;
 mod node_drain;
 mod node_lookup;
@@ -31,6 +32,7 @@ pub use kubeadm_reset::KubeadmReset;
 pub use kubeadm_upgrade::KubeadmUpgrade;
 pub use kubeadm_upgrade_undo::KubeadmUpgradeUndo;
 pub use member_remove::MemberRemove;
+pub use node_cordon::NodeCordon;
 pub use node_delete::NodeDelete;
 pub use node_drain::{CORDONED_BY, NodeDrain, PACKAGES};
 pub use node_lookup::NodeLookup;
@@ -49,7 +51,7 @@ use crate::resource::ResourceChange;
 macro_rules! acts {
     ([$($then:tt)+] $($with:tt)*) => {
         $($then)+! { [$($with)*] KubeadmInit KubeadmJoin NodeLookup("nodeAwaited") NodeDelete KubeadmReset ScriptRun ScriptUndo
-            NodeDrain NodeUncordon MemberRemove KubeadmUpgrade KubeadmUpgradeUndo }
+            NodeCordon NodeDrain NodeUncordon MemberRemove KubeadmUpgrade KubeadmUpgradeUndo }
     };
 }
 

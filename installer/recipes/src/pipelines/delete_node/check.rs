@@ -23,6 +23,13 @@ pub(super) struct Leaving<'a> {
     pub member: Option<MemberRemove>,
 }
 
+impl Leaving<'_> {
+    /// Whether pods are evicted from it. Those of a host that is gone for good are collected once its node is deleted.
+    pub fn is_drained(&self) -> bool {
+        self.here.is_some() && self.node
+    }
+}
+
 /// The hosts that leave, workers first, and the control plane that does what the cluster has to do for them.
 pub(super) fn leaving<'a>(cx: &'a DeleteContext<'a>) -> Result<(Vec<Leaving<'a>>, &'a str), RecipeError> {
     let unknown = cx.deleted.iter().find(|name| cx.cluster.host(name).is_none());

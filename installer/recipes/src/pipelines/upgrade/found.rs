@@ -155,6 +155,12 @@ impl<'f> FoundNode<'f> {
     }
 }
 
+/// The mark of nodes that an upgrade of this cluster has cordoned.
+pub(super) fn cordoned_by(cx: &PlanContext<'_>) -> String {
+    let cluster = cx.cluster_id.map_or_else(|| cx.cluster.name.clone(), |id| id.to_string());
+    format!("upgrade of {cluster}")
+}
+
 fn version(text: &str, of: &str) -> Result<KubernetesVersion, RecipeError> {
     text.parse().map_err(|_| RecipeError::Unobserved {
         what: "a version of Kubernetes",

@@ -7,7 +7,7 @@ use kubexm_plan::op::{DrainedFor, NodeUncordon, Probe};
 use kubexm_plan::{Step, StepId, Undo};
 
 use super::adopted::{self, AdoptedCluster};
-use super::found::{Found, FoundNode};
+use super::found::{Found, FoundNode, cordoned_by};
 use super::options::UpgradeOptions;
 use super::os_packages::{self, OsPackages};
 use crate::balancer::{self, kube_vip};
@@ -236,12 +236,6 @@ impl<'f, 'a> Turns<'f, 'a> {
 /// The step fails with its node, also where the run may go on without that.
 fn of_node(step: Step, node: &PlannedHost<'_>) -> Step {
     Step { domain: Some(node.name().to_owned()), ..step }
-}
-
-/// The mark of nodes that an upgrade of this cluster has cordoned.
-fn cordoned_by(cx: &PlanContext<'_>) -> String {
-    let cluster = cx.cluster_id.map_or_else(|| cx.cluster.name.clone(), |id| id.to_string());
-    format!("upgrade of {cluster}")
 }
 
 /// Before the next control plane is stopped, this one is whole again: its static pods, and etcd with all of its members. Asked

@@ -137,6 +137,8 @@ fn a_node_that_somebody_has_cordoned_stays_so_and_one_of_an_interrupted_upgrade_
     case.running.nodes[3].unschedulable = true;
     case.running.nodes[3].cordoned_by = Some("another program".to_owned());
     assert!(!has(&case.steps(), "node1/upgrade.uncordon-node4"));
+    let warned = case.warnings();
+    assert!(warned.contains("node4 is cordoned, not by an upgrade") && !warned.contains("node3"), "{warned}");
 
     // The next upgrade drains nothing: the mark of the one before is enough.
     let mut patch = Case::of(1, 3, PATCH);

@@ -5,6 +5,7 @@ use kubexm_plan::op::KUBELET_CLIENT;
 use kubexm_spec::cluster::is_label;
 
 use super::case::{Case, Lines, said};
+use crate::pipelines::upgrade::found::cordoned_by;
 
 const DAY: i64 = 24 * 60 * 60;
 /// Certificates that end within this time are a warning.
@@ -21,8 +22,8 @@ pub(super) fn nodes(case: &Case<'_>, problems: &mut Lines, warnings: &mut Lines)
                 case.removal(name)
             ));
         }
-        // One that an interrupted upgrade has cordoned is made schedulable again.
-        if node.facts.unschedulable && node.facts.cordoned_by.is_none() {
+        // One that an interrupted upgrade has cordoned is made schedulable again; one of an interrupted deletion is not.
+        if node.facts.unschedulable && !node.cordoned_by(&cordoned_by(case.cx)) {
             warnings.push(format!(
                 "{name} is cordoned, not by an upgrade, and stays so afterwards; `kubectl uncordon {name}` ends it"
             ));
