@@ -24,6 +24,7 @@ need_minio() { lab minio; }
 need_storage() { lab storage; }
 need_packages() { lab packages; }
 need_age() { command -v age > /dev/null || debian age; }
+need_jq() { command -v jq > /dev/null || debian jq; }
 need_stock-tools() { command -v zstd > /dev/null && command -v skopeo > /dev/null || debian zstd skopeo; }
 
 debian() {

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # tier: long
 # seconds: 480
-# needs: lab packages age
+# needs: lab packages age jq
 # starts-from: fleet
 # A backup, and an etcd of nobody's that starts with it; the loss of etcd's data on every member, and its restore: the objects of before are
 # there again. Then a second restore on the cluster that runs, which is rolled back.
@@ -31,7 +31,9 @@ check "it shows nothing" not_readable
 scratch() {
   local data=$WORK/scratch-etcd job found
   rm -rf "$data" "$WORK/etcd.db"
-  age -d -i "$WORK/$HOME_NAME/identity" "$1/archive.age" | tar x -C "$WORK" etcd.db || return 1
+  rm -rf "$WORK/extracted"
+  install backup extract "$1" --to "$WORK/extracted" || return 1
+  cp "$WORK/extracted/etcd.db" "$WORK/etcd.db" || return 1
   "$LAB/bin/etcdutl" snapshot restore "$WORK/etcd.db" --data-dir "$data" > "$WORK/scratch.log" 2>&1 || { tail "$WORK/scratch.log"; return 1; }
   lab in-net "$LAB/bin/etcd" --data-dir "$data" --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
     --listen-peer-urls http://127.0.0.1:2380 >> "$WORK/scratch.log" 2>&1 & job=$!
@@ -45,6 +47,16 @@ scratch() {
   [ "${found:-0}" -gt 100 ] && [[ $kept = */kept* ]]
 }
 check "an etcd of its own starts with it, and has the objects" scratch "$first"
+private() { [ "$(stat -c %a "$WORK/extracted")" = 700 ] && [ "$(stat -c %a "$WORK/extracted/files/etc/kubernetes/pki/ca.key")" = 600 ]; }
+check "what was taken out is its user's alone" private
+check "and is not overwritten" says 53 "is there already" install backup extract "$first" --to "$WORK/extracted"
+# As docs/operations/backup-and-restore.md has it for machines without kubexm-install.
+without_us() {
+  (umask 077; jq -r .sealed "$first/backup.json" | age -d -i "$WORK/$HOME_NAME/identity" | jq -r .key > "$WORK/archive.key") || return 1
+  age -d -i "$WORK/archive.key" "$first/archive.age" | tar x -O etcd.db | cmp - "$WORK/extracted/etcd.db"
+}
+check "age alone opens it as documented" without_us
+rm -rf "$WORK/extracted" "$WORK/archive.key"
 
 # Each kind of bad backup, before any host is changed.
 copy_of() { rm -rf "$WORK/bad" && cp -a "$first" "$WORK/bad"; }
@@ -88,7 +100,8 @@ check "the same backup is restored once more, while the cluster runs" restore "$
 check "every node is Ready" fleet_becomes_ready 240
 is_gone() { ! kubectl_on n1 get configmap second; }
 check "that object is not there" is_gone
-check "the second restore is rolled back" restore "$first" -y --roll-back
+check "its rollback wants the name of the run" says 2 "name it:" restore "$first" -y --roll-back
+check "the second restore is rolled back" restore "$first" -y --roll-back "$(basename "$(last_run)")"
 check "every node is Ready once more" fleet_becomes_ready 240
 check "what was made before it is there again" within 60 kubectl_on n1 get configmap second
 check "etcd has both members after that" both

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use kubexm_engine::ClusterLock;
 use kubexm_engine::backup::{
-    BackupAbout, BackupError, BackupHeader, BackupKey, HEADER, read_contents, verify_archive, verify_contents,
+    BackupAbout, BackupError, BackupHeader, BackupKey, HEADER, extract_contents, read_contents, verify_archive,
+    verify_contents,
 };
 use kubexm_engine::clock::rfc3339;
 use kubexm_plan::backup::{Archive, BackedUpCluster, BackupAnswer, BackupAsk, SnapshotFacts};
@@ -18,7 +19,8 @@ use kubexm_spec::{Cluster, one_line};
 use zeroize::Zeroizing;
 
 use crate::access::Access;
-use crate::backup_place::{BackupPlace, LocalBackup, OpenPlace, Removal};
+
+use crate::backup_place::{BackupPlace, LocalBackup, OpenPlace, Partial, Removal};
 use crate::bundle::cluster_source::ClusterSource;
 use crate::cluster_facts::{self, Asked};
 use crate::error::SessionError;
@@ -149,6 +151,26 @@ impl Session<'_> {
         backup.named(header.authenticate(folder, &identity, senders))?;
         let files = backup.named(verify_contents(folder, &header.about, &key))?.len();
         Ok(VerifiedBackup { about: header.about, files })
+    }
+
+    /// Verifies a backup to its end, and writes what is in it to a folder of this machine that does not exist yet: in clear, readable by
+    /// this user alone. Returns how many files, the snapshot included.
+    ///
+    /// # Errors
+    /// As [`Session::verify_backup`]; or the folder is there, or cannot be written. Nothing is left of it then.
+    pub fn extract_backup(&self, backup: &LocalBackup, senders: &[String], to: &Path) -> Result<usize, SessionError> {
+        let there = || BackupError::Taken { path: to.display().to_string() };
+        let name = to.file_name().filter(|_| !to.exists()).ok_or_else(there)?;
+        let about = self.verify_backup(backup, senders)?.about;
+        let identity = self.home.operator(self.credentials)?;
+        let key = backup
+            .named(BackupHeader::read(backup.folder()).and_then(|header| header.open(backup.folder(), &identity)))?;
+        events::phase(self.events, "extract");
+        let beside = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let partial = Partial::create(beside, &name.to_string_lossy())?;
+        let files = backup.named(extract_contents(backup.folder(), &about, &key, &partial.folder))?;
+        partial.finish()?;
+        Ok(files)
     }
 
     /// Verifies a backup to its end: also that this home or one of `operators` made it, unless another one is allowed. With the files of

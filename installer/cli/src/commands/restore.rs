@@ -32,7 +32,7 @@ use crate::terminal::Shell;
 ///
 /// Examples:
 ///   kubexm-install restore /srv/backups/lab-20260921T141321Z -f cluster.yaml
-///   kubexm-install restore /srv/backups/lab-20260921T141321Z -f cluster.yaml --roll-back    # the data from before it
+///   kubexm-install restore /srv/backups/lab-20260921T141321Z -f cluster.yaml --roll-back 20260921T150322Z-19fa    # the data from before it
 ///   kubexm-install restore ./etcd-lab-4b0c5d3e-…-node1-20260921T141321Z.db -f cluster.yaml --allow-unauthenticated
 ///   kubexm-install restore s3://backups/lab/lab-20260921T141321Z -f cluster.yaml --s3-endpoint https://minio.example.com:9000
 #[derive(Debug, clap::Args)]

@@ -16,7 +16,7 @@ use super::header::{BackupAbout, BackupKey};
 /// Of the snapshot (SHA-256), after its pages.
 const CHECKSUM: u64 = 32;
 /// More than a control plane's PKI and configuration have.
-const ENTRIES: usize = 10_000;
+pub(super) const ENTRIES: usize = 10_000;
 /// What comes before a file's path on the host.
 const FILES: &str = "files";
 /// Longer than a file of PKI or configuration is, in bytes.
@@ -75,7 +75,7 @@ pub fn read_contents(
     let damaged = |reason: String| BackupError::Damaged { path: shown(&path), reason };
     let file = File::open(&path).map_err(disk("read", &path))?;
     // What is used must be what was compared, whoever has changed the file since.
-    let mut file = Hashed { file, hasher: Hasher::default(), count: 0 };
+    let mut file = Hashed::of(file);
     let decryptor = age_file::decryptor(&mut file).map_err(|error| damaged(error.to_string()))?;
     let reader = decryptor
         .decrypt(std::iter::once(key.identity() as &dyn age::Identity))
@@ -117,7 +117,7 @@ pub fn read_contents(
     // The rest of the stream, whose end age authenticates.
     each(&mut tar.into_inner(), |_| {}).map_err(broken)?;
     each(&mut file, |_| {}).map_err(disk("read", &path))?;
-    if file.count != about.archive.size || file.hasher.finish() != about.archive.sha256 {
+    if !file.is(&about.archive) {
         return Err(damaged("it was changed while it was read".to_owned()));
     }
     match snapshot {
@@ -128,10 +128,21 @@ pub fn read_contents(
 }
 
 /// What was read of a file.
-struct Hashed {
+pub(super) struct Hashed {
     file: File,
     hasher: Hasher,
     count: u64,
+}
+
+impl Hashed {
+    pub(super) fn of(file: File) -> Self {
+        Self { file, hasher: Hasher::default(), count: 0 }
+    }
+
+    /// Whether that is the whole archive of the header.
+    pub(super) fn is(self, archive: &kubexm_plan::backup::Archive) -> bool {
+        self.count == archive.size && self.hasher.finish() == archive.sha256
+    }
 }
 
 impl Read for Hashed {
@@ -156,7 +167,7 @@ fn is_whole(reader: &mut impl Read, size: u64) -> std::io::Result<bool> {
 }
 
 /// In pieces.
-fn each(reader: &mut impl Read, mut take: impl FnMut(&[u8])) -> std::io::Result<()> {
+pub(super) fn each(reader: &mut impl Read, mut take: impl FnMut(&[u8])) -> std::io::Result<()> {
     let mut buffer = vec![0; 1 << 17];
     loop {
         match reader.read(&mut buffer)? {

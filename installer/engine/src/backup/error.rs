@@ -73,6 +73,11 @@ pub enum BackupError {
          `kubexm-install backup` does say who made it"
     )]
     Unproven { path: String },
+    /// What is in it is to go to a folder that is there.
+    #[error(
+        "{path} is there already; name a folder that does not exist: what is in the backup is written to it in clear"
+    )]
+    Taken { path: String },
     /// It cannot be made.
     #[error("no backup can be made: {0}")]
     CannotMake(String),
@@ -99,7 +104,7 @@ impl BackupError {
             | Self::Unproven { path }
             | Self::ForOthers { path, .. } => path,
             // That is about the folder.
-            Self::CannotMake(_) | Self::Disk { .. } => return self,
+            Self::CannotMake(_) | Self::Taken { .. } | Self::Disk { .. } => return self,
         };
         if let Some(rest) = path.strip_prefix(&shown(folder)) {
             *path = format!("{place}{rest}");
@@ -112,7 +117,7 @@ impl ExitError for BackupError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Disk { .. } => ExitCode::Disk,
-            Self::CannotMake(_) => ExitCode::Preflight,
+            Self::CannotMake(_) | Self::Taken { .. } => ExitCode::Preflight,
             _ => ExitCode::BackupUnusable,
         }
     }

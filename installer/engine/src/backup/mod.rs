@@ -7,10 +7,12 @@
 
 mod archive;
 mod error;
+mod extract;
 mod header;
 mod snapshot;
 
 pub use archive::{Contents, read_contents, verify_archive, verify_contents};
 pub use error::{ARCHIVE, BackupError, HEADER};
+pub use extract::extract_contents;
 pub use header::{BackupAbout, BackupHeader, BackupKey, HEADER_LIMIT};
 pub use snapshot::{SnapshotFile, SnapshotName};

@@ -15,7 +15,7 @@ use kubexm_session::{
     Access, Answer, BundleOptions, ClusterOptions, CreateFromBackup, Ended, HostOptions, LocalBackup, Recipe, Restore,
     SessionError, TrustOptions, Unreachable,
 };
-use kubexm_spec::{Digest, ExitCode, cluster};
+use kubexm_spec::{Digest, ExitCode, ExitError as _, cluster};
 
 use crate::adopt::options;
 use crate::bad_input::refused;
@@ -163,6 +163,39 @@ async fn made() -> (Site, ClusterId) {
     let stamp = site.hosts.fleet.links()["red1"].facts().await.unwrap().stamp;
     site.answers.asked.lock().unwrap().clear();
     (site, stamp.unwrap().id.unwrap())
+}
+
+/// What is in a backup is written as it was on the host, for its user alone, and to no folder that is there; nothing is left of one that is bad.
+#[tokio::test]
+async fn what_is_in_a_backup_is_taken_out_of_a_whole_one_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (site, id) = made().await;
+    let extract = |bend: Bend, to: &Path| {
+        let kept = LocalBackup::of_folder(backup(&site, id, bend));
+        site.session().extract_backup(&kept, &[], to)
+    };
+    let to = site.folder.path().join("taken-out");
+    for bend in [
+        Bend { cut: 1, ..Bend::default() },
+        Bend { damaged: true, ..Bend::default() },
+        Bend { for_others: true, ..Bend::default() },
+    ] {
+        assert_eq!(extract(bend, &to).unwrap_err().exit_code(), ExitCode::BackupUnusable);
+        let left: Vec<_> = fs::read_dir(site.folder.path()).unwrap().flatten().map(|one| one.file_name()).collect();
+        assert!(left.iter().all(|name| !name.to_string_lossy().contains("taken-out")), "{left:?}");
+    }
+    let yaml = fs::read_to_string(site.folder.path().join("cluster.yaml")).unwrap();
+    let wanted = files(&yaml);
+    assert_eq!(extract(Bend::default(), &to).unwrap(), wanted.len() + 1);
+    assert_eq!(fs::read(to.join("etcd.db")).unwrap(), snapshot());
+    for (path, bytes) in wanted {
+        let file = to.join("files").join(path.as_str().trim_start_matches('/'));
+        assert_eq!(fs::read(&file).unwrap(), bytes, "{path}");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600, "{path}");
+    }
+    assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o777, 0o700);
+    let error = extract(Bend::default(), &to).unwrap_err();
+    assert!(error.to_string().contains("is there already"), "{error}");
 }
 
 /// Otherwise the refusals would show nothing: each of these reaches the question.
