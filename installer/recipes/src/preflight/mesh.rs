@@ -74,18 +74,24 @@ pub fn is_expected(cx: &PlanContext<'_>, dialed: &ConnectionResult) -> bool {
     cx.cluster.load_balancer.mode.moves() && dialed.dial.to == LOAD_BALANCER && dialed.blocked.is_some()
 }
 
+/// Whether a host that may have the virtual IP is in the cluster already.
+fn has_balancer(cx: &PlanContext<'_>) -> bool {
+    let mode = &cx.cluster.load_balancer.mode;
+    let may_have_it = |host: &&Host| mode.moves_to(cx.cluster.roles(&host.name));
+    let ours = |host: &Host| {
+        let stamp = cx.facts.get(&host.name).and_then(|facts| facts.stamp.as_ref());
+        stamp.is_some_and(|stamp| stamp.cluster == cx.cluster.name)
+    };
+    cx.cluster.hosts.iter().filter(may_have_it).any(ours)
+}
+
 /// The virtual IP is for hosts of the cluster, but another machine already has it.
 fn taken<'a>(
     cx: &PlanContext<'_>,
     mut all: impl Iterator<Item = (&'a String, &'a ConnectionResult)>,
 ) -> Option<Finding> {
-    let ours = |host: &str| {
-        let stamp = cx.facts.get(host).and_then(|facts| facts.stamp.as_ref());
-        stamp.is_some_and(|stamp| stamp.cluster == cx.cluster.name)
-    };
     let mode = &cx.cluster.load_balancer.mode;
-    let may_have_it = |host: &&Host| mode.moves_to(cx.cluster.roles(&host.name));
-    if !mode.moves() || cx.cluster.hosts.iter().filter(may_have_it).any(|host| ours(&host.name)) {
+    if !mode.moves() || has_balancer(cx) {
         return None;
     }
     // A machine may have the address and nobody listening there. The neighbours of a host remember for a while that one of the
@@ -130,7 +136,8 @@ fn same_router<'a>(
     };
     let (id, from) = (router.router, router.from);
     Some(Finding {
-        severity: Severity::Fail,
+        // A cluster that runs beside it goes on, and gets its hosts.
+        severity: if has_balancer(cx) { Severity::Warn } else { Severity::Fail },
         check: NAME.to_owned(),
         host: Some(host.clone()),
         found: format!("{from} announces router id {id} by VRRP in this network{of}"),
