@@ -11,6 +11,7 @@ use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles, overlap};
 use kubexm_spec::names::FAN_OUT_PORT;
 
 use crate::context::PlanContext;
+use crate::preflight::mesh::has_balancer;
 use crate::{adoption, balancer, fan_out, network};
 
 /// kube-apiserver.
@@ -90,6 +91,8 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
         for control_plane in hosts.iter().filter(|host| host.roles.control_plane) {
             listen.entry(control_plane.name).or_default().insert(tcp(API_SERVER));
         }
+        // It takes some seconds, and nothing comes of it where the load balancer runs.
+        let router = balancer::external::router_id(cx.cluster).filter(|_| !has_balancer(cx));
         // A host of the load balancer is in the network of the address: whether somebody has it already is seen from there.
         let asks = |host: &&Host<'_>| host.ip != vip && (host.roles.in_cluster() || host.roles.load_balancer);
         for from in hosts.iter().filter(asks) {
@@ -99,7 +102,7 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
                 port: tcp(port),
                 pod: None,
                 authority: None,
-                router: balancer::external::router_id(cx.cluster).filter(|_| from.roles.load_balancer),
+                router: router.filter(|_| from.roles.load_balancer),
             };
             dials.entry(from.name).or_default().insert(dial);
         }

@@ -167,8 +167,16 @@ impl Session<'_> {
             .named(BackupHeader::read(backup.folder()).and_then(|header| header.open(backup.folder(), &identity)))?;
         events::phase(self.events, "extract");
         let beside = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // Of one that was killed: it has keys in clear.
+        let left = beside.join(format!(".{}.partial", name.to_string_lossy()));
+        if left.exists() {
+            return Err(BackupError::Left { path: left.display().to_string() }.into());
+        }
         let partial = Partial::create(beside, &name.to_string_lossy())?;
-        let files = backup.named(extract_contents(backup.folder(), &about, &key, &partial.folder))?;
+        let interrupted = || self.check_interrupt().is_err();
+        let written = extract_contents(backup.folder(), (&about, &key), &partial.folder, &interrupted);
+        self.check_interrupt()?;
+        let files = backup.named(written)?;
         partial.finish()?;
         Ok(files)
     }

@@ -25,6 +25,7 @@ use crate::home::ClusterHome;
 use crate::identity;
 use crate::observe::Observed;
 use crate::observe::subject::{BundleSurvey, LedgerSurvey, Subject};
+use crate::run::to_continue;
 use crate::session::Session;
 
 /// A plan for observed hosts. Only [`Observed::plan`] creates one.
@@ -187,6 +188,7 @@ impl<'s> Observed<'s, ClusterSource> {
             facts,
             now,
             wanted,
+            begun: matches!(to_continue(&site.home, Pipeline::CertsRenew), Ok(Some(_))),
             sealed: &sealed,
             own: None,
         };

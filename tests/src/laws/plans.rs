@@ -127,6 +127,7 @@ pub(super) async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F, setting: &S
         facts: &facts,
         now: 0,
         wanted: Renew { force: true, ..Renew::default() },
+        begun: false,
         sealed: &BTreeSet::new(),
         own: Some(&own),
     };

@@ -78,6 +78,11 @@ pub enum BackupError {
         "{path} is there already; name a folder that does not exist: what is in the backup is written to it in clear"
     )]
     Taken { path: String },
+    /// What an extraction that was killed has left.
+    #[error(
+        "{path} is what an extraction that was cut off has left, with keys of a cluster in clear: remove it, then run again"
+    )]
+    Left { path: String },
     /// It cannot be made.
     #[error("no backup can be made: {0}")]
     CannotMake(String),
@@ -104,7 +109,7 @@ impl BackupError {
             | Self::Unproven { path }
             | Self::ForOthers { path, .. } => path,
             // That is about the folder.
-            Self::CannotMake(_) | Self::Taken { .. } | Self::Disk { .. } => return self,
+            Self::CannotMake(_) | Self::Taken { .. } | Self::Left { .. } | Self::Disk { .. } => return self,
         };
         if let Some(rest) = path.strip_prefix(&shown(folder)) {
             *path = format!("{place}{rest}");
@@ -117,7 +122,7 @@ impl ExitError for BackupError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Disk { .. } => ExitCode::Disk,
-            Self::CannotMake(_) | Self::Taken { .. } => ExitCode::Preflight,
+            Self::CannotMake(_) | Self::Taken { .. } | Self::Left { .. } => ExitCode::Preflight,
             _ => ExitCode::BackupUnusable,
         }
     }

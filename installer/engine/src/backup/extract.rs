@@ -15,8 +15,13 @@ use super::header::{BackupAbout, BackupKey};
 /// there. All of it is in clear, and readable by this user alone. Returns how many files.
 ///
 /// # Errors
-/// The archive was changed since it was verified, or cannot be written.
-pub fn extract_contents(folder: &Path, about: &BackupAbout, key: &BackupKey, to: &Path) -> Result<usize, BackupError> {
+/// The archive was changed since it was verified, or cannot be written; or `interrupted` has become true.
+pub fn extract_contents(
+    folder: &Path,
+    (about, key): (&BackupAbout, &BackupKey),
+    to: &Path,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<usize, BackupError> {
     let path = folder.join(ARCHIVE);
     let damaged = |reason: String| BackupError::Damaged { path: shown(&path), reason };
     let broken = |error: std::io::Error| damaged(error.to_string());
@@ -39,12 +44,27 @@ pub fn extract_contents(folder: &Path, about: &BackupAbout, key: &BackupKey, to:
         let Some(inside) = inside(&name) else {
             return Err(damaged(format!("a file in it has the path {name:?}")));
         };
-        write(&mut entry, &to.join(inside))?;
+        write(&mut Interruptible { from: &mut entry, interrupted }, &to.join(inside))?;
         files += 1;
     }
     each(&mut tar.into_inner(), |_| {}).map_err(broken)?;
     each(&mut file, |_| {}).map_err(disk("read", &path))?;
     if file.is(&about.archive) { Ok(files) } else { Err(damaged("it was changed while it was read".to_owned())) }
+}
+
+/// Ends with an error once somebody interrupts.
+struct Interruptible<'a, R> {
+    from: &'a mut R,
+    interrupted: &'a dyn Fn() -> bool,
+}
+
+impl<R: Read> Read for Interruptible<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if (self.interrupted)() {
+            return Err(std::io::Error::other("interrupted"));
+        }
+        self.from.read(buffer)
+    }
 }
 
 /// A host wrote the names: none leads out of the folder.

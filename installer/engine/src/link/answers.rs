@@ -49,6 +49,8 @@ const MOST_SERVED: usize = 512 << 20;
 
 /// Addresses of members of an etcd, which has a few.
 const MOST_MEMBERS: usize = 100;
+/// Of one connection, and addresses of each.
+const MOST_ROUTERS: usize = 20;
 
 /// A step's log and the file of an evidence in bytes; a host's own agent cuts logs at less. The number of files of an evidence.
 const LONGEST_LOG: usize = 4 << 20;
@@ -225,9 +227,6 @@ fn shortened(diff: &str) -> String {
 }
 
 /// Cuts a text off after so many bytes, between two characters.
-/// Of one connection, and addresses of each.
-const MOST_ROUTERS: usize = 20;
-
 fn cut(text: &mut String, most: usize) {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most));

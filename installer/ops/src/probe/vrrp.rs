@@ -1,5 +1,4 @@
-//! Who announces a router id by VRRP in a network of this host: keepalived of another cluster, or a router. Two of one id take each other's
-//! announcements for those of their own group.
+//! Who announces a router id by VRRP in a network of this host: keepalived of another cluster, or a router.
 //!
 //! Announcements go to a group of the network (RFC 9568, 5.1.1.2). Those that keepalived sends to single peers, as kubexm's does, reach only
 //! these.

@@ -129,5 +129,5 @@ fn act(
 const ONE_WAY: &str = "kubeadm cannot go back to an earlier version once a control plane's API server and etcd may have \
                        written data of the new one; the data of before is in the snapshot of etcd that is taken before";
 
-/// kubeadm waits five minutes for each static pod.
-const LIMIT_S: u64 = 1800;
+/// kubeadm waits five minutes for each static pod; before that its host may boot, and its health check be asked several times.
+const LIMIT_S: u64 = 2_400;

@@ -185,6 +185,7 @@ fn finish<'a>(
     if pause == Some(PauseAfter::FirstBatch) {
         return Ok(());
     }
+    after.extend(turns.asked.iter().cloned());
     let checked = if adopted {
         after.extend(networked);
         final_check::nodes(draft, site, &after, |node| turns.last(node))

@@ -75,7 +75,7 @@ pub fn is_expected(cx: &PlanContext<'_>, dialed: &ConnectionResult) -> bool {
 }
 
 /// Whether a host that may have the virtual IP is in the cluster already.
-fn has_balancer(cx: &PlanContext<'_>) -> bool {
+pub(crate) fn has_balancer(cx: &PlanContext<'_>) -> bool {
     let mode = &cx.cluster.load_balancer.mode;
     let may_have_it = |host: &&Host| mode.moves_to(cx.cluster.roles(&host.name));
     let ours = |host: &Host| {
@@ -120,8 +120,9 @@ fn taken<'a>(
     })
 }
 
-/// Somebody else announces the router id of the load balancer: a keepalived that is told of ours would take it for one of its own, and the
-/// other way round.
+/// Somebody else announces the router id that a new load balancer is to have. kubexm's keepalived tells its own peers only, so that both would
+/// work; but whoever looks at the network takes them for one, and an edit of either configuration makes them one. Another id costs nothing
+/// now. Where the load balancer runs, nobody listens.
 fn same_router<'a>(
     cx: &PlanContext<'_>,
     mut all: impl Iterator<Item = (&'a String, &'a ConnectionResult)>,
@@ -136,8 +137,7 @@ fn same_router<'a>(
     };
     let (id, from) = (router.router, router.from);
     Some(Finding {
-        // A cluster that runs beside it goes on, and gets its hosts.
-        severity: if has_balancer(cx) { Severity::Warn } else { Severity::Fail },
+        severity: Severity::Fail,
         check: NAME.to_owned(),
         host: Some(host.clone()),
         found: format!("{from} announces router id {id} by VRRP in this network{of}"),

@@ -22,6 +22,7 @@ pub struct Site {
     pub facts: BTreeMap<String, Facts>,
     pub running: ClusterFacts,
     pub wanted: Renew,
+    pub begun: bool,
     pub sealed: BTreeSet<Digest>,
     pub own: Option<OwnAuthorities>,
 }
@@ -69,7 +70,7 @@ impl Site {
             certificates,
             ..ClusterFacts::default()
         };
-        Self { cluster, facts, running, wanted: Renew::default(), sealed: BTreeSet::new(), own: None }
+        Self { cluster, facts, running, wanted: Renew::default(), begun: false, sealed: BTreeSet::new(), own: None }
     }
 
     pub fn ends(&mut self, host: &str, path: &str, ends: i64) {
@@ -86,6 +87,7 @@ impl Site {
             facts: &self.facts,
             now: NOW,
             wanted: self.wanted,
+            begun: self.begun,
             sealed: &self.sealed,
             own: self.own.as_ref(),
         })?;

@@ -152,6 +152,7 @@ fn only_what_is_due_is_renewed_and_with_force_all() {
             facts: &facts,
             now: NOW,
             wanted: site.wanted,
+            begun: false,
             sealed: &sealed,
             own: None,
         })
@@ -173,6 +174,26 @@ fn only_what_is_due_is_renewed_and_with_force_all() {
     site.ends("node3", CLIENT_CERT, NOW + 200 * DAY);
     site.wanted.force = true;
     assert_eq!(own(&site.plan().unwrap().plan).len(), 8);
+}
+
+/// A run that was cut off between a certificate and its key, or before what loads them was restarted, left nothing that is due.
+#[test]
+fn a_renewal_that_has_begun_looks_at_every_certificate_again_also_where_etcd_does_not_answer() {
+    let mut site = site(200);
+    site.begun = true;
+    (site.running.server_version, site.running.etcd) = (None, Vec::new());
+    let plan = site.plan().unwrap().plan;
+    let steps = own(&plan);
+    let ids = ids(&steps);
+    for id in ["node1/certs.depot", "node1/certs.registry", "node3/certs.etcd-member", "node2/certs.etcd-client"] {
+        assert!(ids.contains(&id.to_owned()), "{id} in {ids:?}");
+    }
+    assert_eq!(written(steps[0])[0], DEPOT[0]);
+    assert!(ids.contains(&"node1/certs.etcd-healthy".to_owned()), "all get theirs before the first is asked: {ids:?}");
+    for (_, provider) in &plan.slots {
+        let SlotProvider::Certificate(usage) = provider else { continue };
+        assert!(usage.replaces.is_empty(), "the ones that were issued stay: {usage:?}");
+    }
 }
 
 #[test]
@@ -265,6 +286,7 @@ fn a_cluster_without_an_id_gets_one_first() {
         facts: &site.facts,
         now: NOW,
         wanted: site.wanted,
+        begun: false,
         sealed: &site.sealed,
         own: site.own.as_ref(),
     };

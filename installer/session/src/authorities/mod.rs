@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use kubexm_engine::sealed::About;
 use kubexm_engine::{ClusterPki, EventSink, OperatorIdentity, PkiFiles};
-use kubexm_plan::{Authority, Plan, SlotProvider};
+use kubexm_plan::{Authority, Pipeline, Plan, SlotProvider};
 use kubexm_recipes::Sealing;
 use kubexm_spec::cluster::EtcdKind;
 use kubexm_spec::{Digest, one_line};
@@ -22,6 +22,7 @@ use hosts::{cas, registry_ca};
 use crate::error::SessionError;
 use crate::events;
 use crate::home::ClusterHome;
+use crate::run::to_continue;
 use crate::session::Session;
 
 /// The authorities to use, and for whom they are sealed.
@@ -92,9 +93,11 @@ impl Authorities {
         };
         let mut wanted = &first.sealed.about.certificates;
         if let Some(other) = found.iter().find(|other| other.sealed.about.certificates != *wanted) {
-            // A run of this home that has renewed certificates did not reach all control planes: the authorities are the same.
+            // A renewal of this home did not reach all control planes: the authorities are the same. Another home may have the earlier
+            // certificates only.
             let same = found.iter().all(|one| cas(&one.sealed.about.certificates) == cas(&here));
-            if !same || !found.iter().any(|one| one.sealed.about.certificates == here) {
+            let begun = matches!(to_continue(home, Pipeline::CertsRenew), Ok(Some(_)));
+            if !same || !begun || !found.iter().any(|one| one.sealed.about.certificates == here) {
                 let (one, other) = (first.host.to_owned(), other.host.to_owned());
                 return Err(AuthoritiesError::Different { one, other }.into());
             }

@@ -19,6 +19,8 @@ use crate::session::Session;
 
 /// The header by which it is seen has whole seconds, and the answer takes some time.
 const CLOCKS_S: u64 = 5;
+/// More than this is refused for a new cluster.
+const REFUSED_S: u64 = 60;
 
 /// What is wrong with the user's etcd; nothing for another kind.
 pub(super) async fn findings(session: &Session<'_>, fleet: &Fleet, cx: &PlanContext<'_>) -> Vec<Finding> {
@@ -89,14 +91,15 @@ fn judge(answer: &EtcdAnswer, external: &ExternalEtcd, known: &Known<'_>) -> Vec
         let endpoint = &one.endpoint;
         if let Some(ahead) = one.ahead_s.filter(|ahead| ahead.unsigned_abs() > CLOCKS_S) {
             let direction = if ahead > 0 { "ahead of" } else { "behind" };
-            found.push(failed(
-                format!(
-                    "the clock of {endpoint} is {} s {direction} that of the control plane that asked",
-                    ahead.unsigned_abs()
-                ),
+            let ahead = ahead.unsigned_abs();
+            // A cluster that runs with it goes on.
+            let severity = if known.begun || ahead <= REFUSED_S { Severity::Warn } else { Severity::Fail };
+            let finding = failed(
+                format!("the clock of {endpoint} is {ahead} s {direction} that of the control plane that asked"),
                 "clocks that agree: certificates are valid by them, and leases end by them",
-                "set the clock there, or let both follow the same time servers",
-            ));
+                "find out which of the two is wrong (`date -u`), set it, or let both follow the same time servers",
+            );
+            found.push(Finding { severity, ..finding });
         }
         match (&one.version, &one.trouble) {
             (None, trouble) => found.push(failed(
@@ -242,13 +245,25 @@ mod tests {
             ),
             (|answer, _| answer.keys = Some(9), "9 keys below /registry in etcd"),
             (|answer, _| answer.endpoints[1].ahead_s = Some(86_400), "10.0.0.6:2379 is 86400 s ahead of"),
-            (|answer, _| answer.endpoints[0].ahead_s = Some(-6), "10.0.0.5:2379 is 6 s behind"),
+            (|answer, _| answer.endpoints[0].ahead_s = Some(-61), "10.0.0.5:2379 is 61 s behind"),
         ];
         for (change, text) in rows {
             let found = said(change);
             assert!(matches!(found.as_slice(), [(Severity::Fail, found)] if found.contains(text)), "{text}: {found:?}");
         }
         assert_eq!(said(|answer, _| answer.endpoints[0].version = Some("3.5.24".to_owned())), []);
+        // Clocks that are off by less, and those of a cluster that runs.
+        let off: [Change; 2] = [
+            |answer, _| answer.endpoints[0].ahead_s = Some(-6),
+            |answer, known| (answer.endpoints[0].ahead_s, known.begun) = (Some(86_400), true),
+        ];
+        for change in off {
+            let found = said(change);
+            assert!(
+                matches!(found.as_slice(), [(Severity::Warn, found)] if found.contains("the clock of")),
+                "{found:?}"
+            );
+        }
         // Keys of the cluster itself, and members that nobody named.
         assert_eq!(said(|answer, known| (answer.keys, known.begun) = (Some(9), true)), []);
         let found =

@@ -194,6 +194,10 @@ async fn what_is_in_a_backup_is_taken_out_of_a_whole_one_only() {
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600, "{path}");
     }
     assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o777, 0o700);
+    let left = site.folder.path().join(".later.partial");
+    fs::create_dir(&left).unwrap();
+    let error = extract(Bend::default(), &site.folder.path().join("later")).unwrap_err();
+    assert!(error.to_string().contains("keys of a cluster in clear: remove it"), "{error}");
     let error = extract(Bend::default(), &to).unwrap_err();
     assert!(error.to_string().contains("is there already"), "{error}");
 }

@@ -45,7 +45,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let files = session.extract_backup(&backup, &args.sender, &args.to)?;
     let to = args.to.display();
     match display.mode() {
-        Mode::Json => display.answer(&json!({"folder": args.to, "files": files}).to_string()),
+        Mode::Json => display.answer(&json!({"folder": args.to.to_string_lossy(), "files": files}).to_string()),
         Mode::Terminal | Mode::Plain => display.answer(&format!(
             "{} of the backup are in {to}, in clear, with the keys of the cluster's authorities: remove it when you are done",
             counted(files as u64, "file"),

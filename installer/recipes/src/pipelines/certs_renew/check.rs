@@ -128,9 +128,12 @@ fn unhealthy(cx: &RenewContext<'_>) -> Vec<String> {
     let down: Vec<&str> =
         running.etcd.iter().filter(|member| !member.healthy).map(|member| member.name.as_str()).collect();
     if !down.is_empty() {
+        let gone = match cx.cluster.etcd.kind {
+            EtcdKind::Kubexm => "one that is gone for good is replaced by hand (docs/operations/etcd.md)",
+            _ => "`kubexm-install delete-node` removes one that is gone for good",
+        };
         problems.push(format!(
-            "members of etcd are not healthy: {}; each restart needs the others, so start them first (`kubexm-install \
-             delete-node` removes one that is gone for good)",
+            "members of etcd are not healthy: {}; each restart needs the others, so start them first ({gone})",
             down.join(", ")
         ));
     } else if running.etcd.len() < members {

@@ -23,6 +23,8 @@ pub struct RenewContext<'a> {
     /// The controller's clock, in seconds of Unix time.
     pub now: i64,
     pub wanted: Renew,
+    /// A renewal from this home has begun and not ended: a host may have one of two files, or a service that was not restarted.
+    pub begun: bool,
     /// Digests of the certificates that are in the sealed authorities of every control plane; empty if there are none.
     pub sealed: &'a BTreeSet<Digest>,
     /// The cluster's own authorities. None until they were opened, which a plan needs if [`super::needs_authorities`].

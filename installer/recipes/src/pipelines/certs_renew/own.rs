@@ -54,7 +54,7 @@ pub(super) enum Fate {
 pub(super) struct Own<'a> {
     /// Hosts of each holder, with what they get, in the order of cluster.yaml.
     hosts: BTreeMap<Holder, Vec<OwnHost<'a>>>,
-    /// Whether one of etcd's has ended, so that no member and no API server may be healthy.
+    /// Whether one of etcd's has ended, or was left half renewed, so that no member and no API server may be healthy.
     pub etcd_ended: bool,
 }
 
@@ -162,7 +162,9 @@ pub(super) fn due<'a>(cx: &RenewContext<'a>) -> Result<(Own<'a>, Vec<String>), R
     }
     let mut own = Own::default();
     let mut wrong = BTreeSet::new();
-    for one in all.iter().filter(|one| one.fate == Fate::Brought || replaced.contains_key(one.issued.slot.as_str())) {
+    let is_due =
+        |one: &&There<'_>| cx.begun || one.fate == Fate::Brought || replaced.contains_key(one.issued.slot.as_str());
+    for one in all.iter().filter(is_due) {
         let replaces = replaced.get(one.issued.slot.as_str()).cloned().unwrap_or_default();
         let usage = CertificateUse { replaces, ..one.issued.usage.clone() };
         let has = on_host(cx, one.host, one.authority).and_then(|ca| ca.file);
@@ -188,7 +190,8 @@ pub(super) fn due<'a>(cx: &RenewContext<'a>) -> Result<(Own<'a>, Vec<String>), R
     }
     let ended = |path: &str, host: &str| on_host(cx, host, path).is_some_and(|one| one.ends <= cx.now);
     let is_etcds = |one: &&There<'_>| matches!(one.holder, Holder::Member | Holder::Client);
-    own.etcd_ended = all.iter().filter(is_etcds).any(|one| ended(one.issued.certificate, one.host));
+    own.etcd_ended = (cx.begun && own.touches_etcd())
+        || all.iter().filter(is_etcds).any(|one| ended(one.issued.certificate, one.host));
     Ok((own, problems))
 }
 

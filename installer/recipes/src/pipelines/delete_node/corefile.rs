@@ -19,7 +19,9 @@ pub(super) fn without(
     (on, leaving): (&str, &[Leaving<'_>]),
     after: &[StepId],
 ) -> Result<Option<(Step, String)>, RecipeError> {
-    let Some(written) = newest(cx) else { return Ok(None) };
+    if !is_ours(cx) {
+        return Ok(None);
+    }
     let of = |stays: &dyn Fn(&str) -> bool| {
         let members = cx.hosts.iter().filter(|host| host.roles.in_cluster() && stays(host.name));
         let servers: Vec<_> = members.map(|host| upstream_nameservers(cx.cluster, host.facts)).collect();
@@ -29,7 +31,7 @@ pub(super) fn without(
     // What a node has that is gone for good is not known; one of which nothing is left has been taken out of it.
     let is_reached = |name: &str| cx.hosts.iter().any(|host| host.name == name);
     let is_known = leaving.iter().all(|host| is_reached(host.name) || !host.node);
-    if Digest::of(&text) == written || (is_known && of(&|_| true)? == text) {
+    if is_known && of(&|_| true)? == text {
         return Ok(None);
     }
     let step = Step::on(on, "delete.corefile", "Let CoreDNS forward to the resolvers of the nodes that stay")
@@ -40,15 +42,10 @@ pub(super) fn without(
     Ok(Some((Step { after: after.to_vec(), ..step }, text)))
 }
 
-/// The one that was written last, by whichever host.
-fn newest(cx: &DeleteContext<'_>) -> Option<Digest> {
-    let of_host = |host: &ResetHost<'_>| {
-        let ops = not_rolled_back(host.ledger.iter()).flat_map(|record| &record.ops);
-        let written = ops.filter_map(|op| match op {
-            Op::KubeObject(object) if object.name == dns::COREDNS => op.text(),
-            _ => None,
-        });
-        written.last()
-    };
-    cx.hosts.iter().find_map(of_host)
+/// Whether kubexm has written it: any host may have.
+fn is_ours(cx: &DeleteContext<'_>) -> bool {
+    let writes = |op: &Op| matches!(op, Op::KubeObject(object) if object.name == dns::COREDNS);
+    let of_host =
+        |host: &ResetHost<'_>| not_rolled_back(host.ledger.iter()).any(|record| record.ops.iter().any(writes));
+    cx.hosts.iter().any(of_host)
 }

@@ -50,6 +50,10 @@ pub(super) struct Turns<'f, 'a> {
     last: BTreeMap<&'a str, StepId>,
     /// Steps on the controller that bring the operator's own files.
     pub operators: Vec<StepId>,
+    /// What the last control plane is asked while workers have their turns.
+    aside: Option<Chain>,
+    /// The last of those steps.
+    pub asked: Vec<StepId>,
 }
 
 impl<'f, 'a> Turns<'f, 'a> {
@@ -70,7 +74,16 @@ impl<'f, 'a> Turns<'f, 'a> {
             staged,
             last: BTreeMap::new(),
             operators: Vec::new(),
+            aside: None,
+            asked: Vec::new(),
         }
+    }
+
+    /// Whether no control plane comes after this one. kubeadm has seen its static pods run with the new version; kubelet, which was started
+    /// anew since, takes ten seconds until it says so of them again. What waits for that is the next control plane, and the end of the run.
+    fn is_last_plane(&self, node: &PlannedHost<'_>) -> bool {
+        let others = self.nodes.iter().filter(|other| other.roles.control_plane && other.name() != self.first.name());
+        others.last().unwrap_or(&self.first).name() == node.name()
     }
 
     /// The last step of a node's turn.
@@ -137,6 +150,9 @@ impl<'f, 'a> Turns<'f, 'a> {
         let uncordon = self.rest(draft, node, found, &mut chain)?;
         chain.then(uncordon);
         let last = draft.add(chain);
+        if let Some(aside) = self.aside.take() {
+            self.asked = draft.add(aside);
+        }
         self.operators.extend(draft.add(operator));
         Ok(last)
     }
@@ -199,7 +215,14 @@ impl<'f, 'a> Turns<'f, 'a> {
         self.last.insert(&node.host.name, stamp.id.clone());
         chain.then([kubelet, ready(on, name, UPGRADED, &version)]);
         if node.roles.control_plane {
-            chain.then(healthy(draft.cx, node, UPGRADED)?);
+            let asked = healthy(draft.cx, node, UPGRADED)?;
+            if self.is_last_plane(node) && self.adopted.is_none() && self.packages.of_node(name).is_none() {
+                let mut aside = chain.fork();
+                aside.then(asked);
+                self.aside = Some(aside);
+            } else {
+                chain.then(asked);
+            }
             if self.adopted.is_none() {
                 // kubeadm has given it another certificate, and the bundle perhaps another version.
                 chain.then(kube_vip::steps(draft, node)?);

@@ -174,10 +174,15 @@ fn kubeadm_is_asked_before_anything_runs_another_version_and_each_control_plane_
         ("node1/upgrade.ready-node1", "node1/upgrade.static-pods"),
         ("node1/upgrade.static-pods", "node1/upgrade.etcd"),
         ("node1/upgrade.etcd", "node1/upgrade.uncordon-node1"),
-        ("node2/upgrade.etcd", "node1/upgrade.uncordon-node2"),
+        ("node1/upgrade.etcd", "node2/upgrade.kubeadm"),
+        // The last one is asked while workers have their turns, and before the end.
+        ("node2/upgrade.static-pods", "node2/upgrade.etcd"),
+        ("node2/upgrade.etcd", "node1/check.pods"),
     ] {
         assert!(before(&plan, one, other), "{one} is not before {other}");
     }
+    assert!(!before(&plan, "node2/upgrade.etcd", "node3/upgrade.kubeadm"));
+    assert!(before(&plan, "node1/upgrade.ready-node2", "node1/upgrade.uncordon-node2"));
     let step = plan.steps.iter().find(|step| step.id.0 == "node2/upgrade.static-pods").expect("a step");
     let probe = step.probe.as_ref().expect("a probe");
     let Probe::StaticPodsReady { images, .. } = &probe.probe else { panic!("{probe:?}") };
