@@ -106,6 +106,13 @@ pub enum EngineError {
         /// The reason.
         reason: String,
     },
+    /// An authority of the cluster's own has ended.
+    #[error("{path}: this authority has ended, and nothing that it signs is valid; {hint}")]
+    AuthorityEnded {
+        path: PathBuf,
+        /// What helps.
+        hint: &'static str,
+    },
     /// The operator's identity cannot be used.
     #[error("{path}, by which this home opens what is sealed for it: {reason}")]
     Identity {
@@ -174,7 +181,7 @@ impl EngineError {
             Self::RunDamaged { .. } | Self::Illegal { .. } => ExitCode::RunStuck,
             Self::JournalNewer { .. } | Self::PlanMismatch { .. } => ExitCode::PlanMismatch,
             Self::PlanLint { .. } | Self::Order { .. } => ExitCode::PlanLint,
-            Self::Identity { .. } => ExitCode::Config,
+            Self::Identity { .. } | Self::AuthorityEnded { .. } => ExitCode::Config,
             Self::ClusterLocked { .. } => ExitCode::HostLocked,
             Self::Unsupported { .. } => ExitCode::Unsupported,
             Self::Link(error) => error.exit_code(),

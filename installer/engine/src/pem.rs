@@ -7,12 +7,18 @@ use kubexm_plan::CertificateUse;
 use rcgen::{KeyPair, PublicKeyData as _};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
+use x509_parser::certificate::Validity;
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 use x509_parser::x509::AttributeTypeAndValue;
 
 use crate::EngineError;
+use crate::pki::BACKDATED;
+
+/// A certificate with less remaining validity is made anew, or with less than a quarter of its own, where that is shorter: one that was
+/// just made is never due.
+const RENEW_BEFORE: Duration = Duration::days(30);
 
 const KEY_BEGINS: &str = "-----BEGIN PRIVATE KEY-----";
 
@@ -51,13 +57,21 @@ pub(crate) fn fits(text: &str) -> bool {
     key.is_some_and(|key| key.subject_public_key_info() == leaf.public_key().raw)
 }
 
-/// Whether a chain ends in this CA, has exactly this use, and is valid until the given time.
+/// When the first certificate of a text ends.
+pub(crate) fn ends(path: &Path, certificates: &str) -> Result<OffsetDateTime, EngineError> {
+    let unread = |reason: String| damaged(path, &format!("its authority cannot be read: {reason}"));
+    let der = CertificateDer::from_pem_slice(certificates.as_bytes()).map_err(|error| unread(error.to_string()))?;
+    let (_, certificate) = parse_x509_certificate(&der).map_err(|error| unread(error.to_string()))?;
+    Ok(certificate.validity().not_after.to_datetime())
+}
+
+/// Whether a chain ends in this CA, has exactly this use, and is not due at this time.
 pub(crate) fn serves(
     path: &Path,
     pair: &Pair,
     for_what: &CertificateUse,
     authority: &str,
-    until: OffsetDateTime,
+    now: OffsetDateTime,
 ) -> Result<bool, EngineError> {
     if !pair.certificates.ends_with(authority) {
         return Ok(false);
@@ -82,10 +96,12 @@ pub(crate) fn serves(
     let client = leaf.extended_key_usage().ok().flatten().is_some_and(|usage| usage.value.client_auth);
     let same_subject = organizations == for_what.organizations
         && for_what.common_name.as_ref().is_none_or(|name| common == [name.as_str()]);
-    Ok(wanted == found
-        && same_subject
-        && client == for_what.client
-        && leaf.validity().not_after.timestamp() > until.unix_timestamp())
+    Ok(wanted == found && same_subject && client == for_what.client && !is_due(leaf.validity(), now))
+}
+
+fn is_due(validity: &Validity, now: OffsetDateTime) -> bool {
+    let (from, until) = (validity.not_before.to_datetime(), validity.not_after.to_datetime());
+    until <= now + RENEW_BEFORE.min((until - from - BACKDATED) / 4)
 }
 
 fn san_text(name: &GeneralName<'_>) -> Option<String> {

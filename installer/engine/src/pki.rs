@@ -28,13 +28,10 @@ use crate::pki_folder::PkiFolder;
 use crate::sealed::SealedAuthorities;
 use crate::slots::SlotSource;
 
-/// Validity of the CA and its certificates: ten years of 365 days.
+/// How long a CA or a certificate is valid where the plan, an earlier program's, says nothing: ten years of 365 days.
 const VALIDITY: Duration = Duration::days(3650);
 /// Hosts' clocks may be behind.
-const BACKDATED: Duration = Duration::hours(1);
-/// A server certificate with less remaining validity is renewed.
-const RENEW_BEFORE: Duration = Duration::days(30);
-
+pub(crate) const BACKDATED: Duration = Duration::hours(1);
 /// The pki folder of a cluster. Used under the lock of the cluster's folder.
 #[derive(Clone, Debug)]
 pub struct ClusterPki {
@@ -72,18 +69,28 @@ impl ClusterPki {
 
     /// The certificate of an authority as PEM.
     pub fn certificate_of(&self, authority: Authority) -> Result<String, EngineError> {
-        Ok(self.authority(authority)?.certificates)
+        Ok(self.authority(authority, None)?.certificates)
     }
 
     /// Certificate chain and key (PKCS#8), both PEM. Created again if its use or its authority has changed, if it is
     /// about to expire, or if it is one of those that are replaced.
     pub fn certificate(&self, name: &str, wanted: &CertificateUse) -> Result<(String, String), EngineError> {
-        let authority = self.authority(wanted.authority)?;
+        self.certificate_by(name, wanted, None)
+    }
+
+    /// The same; an authority that is made for it is valid for so many hours.
+    fn certificate_by(
+        &self,
+        name: &str,
+        wanted: &CertificateUse,
+        authority_h: Option<u32>,
+    ) -> Result<(String, String), EngineError> {
+        let authority = self.authority(wanted.authority, authority_h)?;
         let file = format!("{}-{}.pem", file_prefix(wanted), plain_name(name));
         let path = self.folder.path(&file);
         if let Some(pair) = self.read(&file)?
             && !wanted.replaces.contains(&Digest::of(&pair.certificates))
-            && pem::serves(&path, &pair, wanted, &authority.certificates, self.now() + RENEW_BEFORE)?
+            && pem::serves(&path, &pair, wanted, &authority.certificates, self.now())?
         {
             return Ok((pair.certificates, pair.key));
         }
@@ -97,7 +104,12 @@ impl ClusterPki {
         let client = wanted.client.then_some(ExtendedKeyUsagePurpose::ClientAuth);
         params.extended_key_usages = server.into_iter().chain(client).collect();
         params.use_authority_key_identifier_extension = true;
-        self.set_validity(&mut params);
+        self.set_validity(&mut params, wanted.valid_h);
+        let (ca, ends) = (Self::file_of(wanted.authority), pem::ends(&path, &authority.certificates)?);
+        if ends <= self.now() {
+            return Err(EngineError::AuthorityEnded { path: self.folder.path(&ca), hint: no_longer(wanted.authority) });
+        }
+        params.not_after = params.not_after.min(ends);
         let ca_key = KeyPair::from_pem(&authority.key).map_err(&failed)?;
         let issuer = Issuer::from_ca_cert_pem(&authority.certificates, ca_key).map_err(&failed)?;
         let key = KeyPair::generate().map_err(&failed)?;
@@ -112,9 +124,9 @@ impl ClusterPki {
         text.map(|text| pem::parse(&self.folder.path(file), &text)).transpose()
     }
 
-    /// Makes the CA of an authority, unless it exists.
-    pub fn make(&self, authority: Authority) -> Result<(), EngineError> {
-        self.authority(authority).map(drop)
+    /// Makes the CA of an authority, unless it exists, as valid as a plan wants it.
+    pub fn make(&self, authority: Authority, plan: &Plan) -> Result<(), EngineError> {
+        self.authority(authority, authority_h(plan, authority)).map(drop)
     }
 
     /// Digests of all certificates in a pki folder, by file; none if there is no such folder.
@@ -177,10 +189,10 @@ impl ClusterPki {
             .cluster_id
             .ok_or_else(|| failed("the plan has no cluster id; this is a fault of the recipe".to_owned()))?;
         // What the run signs later is sealed too.
-        self.make(Authority::Registry)?;
+        self.make(Authority::Registry, plan)?;
         for (name, provider) in &plan.slots {
             if let SlotProvider::Certificate(wanted) = provider {
-                self.certificate(&name.0, wanted)?;
+                self.certificate_by(&name.0, wanted, authority_h(plan, wanted.authority))?;
             }
         }
         let files = self.files()?;
@@ -205,7 +217,7 @@ impl ClusterPki {
     /// The value of such a slot: a password, or with a user name the header of both. Whoever has the key has the password, and
     /// nobody gets from one to the other. Its form satisfies rules that ask for an upper-case letter, a lower-case one and a digit.
     pub fn derived_password(&self, purpose: &str, username: Option<&str>) -> Result<Zeroizing<String>, EngineError> {
-        let key = Zeroizing::new(self.authority(Authority::Registry)?.key);
+        let key = Zeroizing::new(self.authority(Authority::Registry, None)?.key);
         let text = Zeroizing::new(format!("kubexm password {purpose}\n{}", *key));
         let password = Zeroizing::new(format!("Kx1-{}", &Digest::of(text.as_bytes()).hex()[..40]));
         let Some(username) = username else { return Ok(password) };
@@ -213,7 +225,7 @@ impl ClusterPki {
         Ok(Zeroizing::new(format!("Basic {}", BASE64.encode(pair.as_bytes()))))
     }
 
-    fn authority(&self, authority: Authority) -> Result<Pair, EngineError> {
+    fn authority(&self, authority: Authority, valid_h: Option<u32>) -> Result<Pair, EngineError> {
         let file = Self::file_of(authority);
         if let Some(pair) = self.read(&file)? {
             return Ok(pair);
@@ -224,7 +236,7 @@ impl ClusterPki {
         params.distinguished_name = distinguished(&format!("KubeXM {} CA", word(authority)), &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        self.set_validity(&mut params);
+        self.set_validity(&mut params, valid_h);
         let key = KeyPair::generate().map_err(&failed)?;
         let certificate = params.self_signed(&key).map_err(&failed)?;
         let pair = Pair { certificates: certificate.pem(), key: key.serialize_pem() };
@@ -243,10 +255,28 @@ impl ClusterPki {
         Ok(files)
     }
 
-    fn set_validity(&self, params: &mut CertificateParams) {
+    fn set_validity(&self, params: &mut CertificateParams, valid_h: Option<u32>) {
         let from = self.now() - BACKDATED;
         params.not_before = from;
-        params.not_after = from + VALIDITY;
+        params.not_after = from + valid_h.map_or(VALIDITY, |hours| Duration::hours(hours.into()));
+    }
+}
+
+/// How long a plan wants an authority that it makes to be valid, in hours.
+fn authority_h(plan: &Plan, of: Authority) -> Option<u32> {
+    plan.slots.values().find_map(|provider| match provider {
+        SlotProvider::Authority { authority, valid_h } if *authority == of => *valid_h,
+        _ => None,
+    })
+}
+
+/// What helps where an authority has ended.
+const fn no_longer(authority: Authority) -> &'static str {
+    match authority {
+        Authority::Registry => {
+            "`kubexm-install create --bundle B --new-registry-ca` makes another one, and what it signs"
+        }
+        Authority::Etcd => "no command of kubexm-install makes another one for etcd yet",
     }
 }
 
@@ -280,10 +310,18 @@ fn file_prefix(wanted: &CertificateUse) -> String {
 impl SlotSource for ClusterPki {
     async fn value(&self, name: &SlotName, provider: &SlotProvider, plan: &Plan) -> Result<Vec<u8>, EngineError> {
         match provider {
-            SlotProvider::Authority { authority } => Ok(self.certificate_of(*authority)?.into_bytes()),
-            SlotProvider::Certificate(wanted) => Ok(self.certificate(&name.0, wanted)?.0.into_bytes()),
+            SlotProvider::Authority { authority, .. } => {
+                Ok(self.authority(*authority, authority_h(plan, *authority))?.certificates.into_bytes())
+            }
+            SlotProvider::Certificate(wanted) => {
+                let pair = self.certificate_by(&name.0, wanted, authority_h(plan, wanted.authority))?;
+                Ok(pair.0.into_bytes())
+            }
             SlotProvider::CertificateKey { cert } => match plan.slots.get(cert) {
-                Some(SlotProvider::Certificate(wanted)) => Ok(self.certificate(&cert.0, wanted)?.1.into_bytes()),
+                Some(SlotProvider::Certificate(wanted)) => {
+                    let pair = self.certificate_by(&cert.0, wanted, authority_h(plan, wanted.authority))?;
+                    Ok(pair.1.into_bytes())
+                }
                 _ => Err(EngineError::Slot {
                     slot: name.0.clone(),
                     reason: format!("slot {} is not a certificate; this is a fault of the recipe", cert.0),

@@ -8,11 +8,11 @@ use crate::pipeline::Pipeline;
 use crate::plan::Plan;
 
 /// Version of the plan's own shape, as it is written.
-pub const SCHEMA: u32 = 11;
+pub const SCHEMA: u32 = 12;
 /// The oldest that is still read. 2 differs in one word: `add-node` was `join`; 3 lacks files with the values of slots in
 /// a text; 4 lacks the cluster's id; 5 lacks steps on the controller; 6 lacks restarts of static pods; 7 lacks
 /// sealed authorities; 8 lacks releases of helm, taints, renewed certificates, snapshots, restores and upgrades; 9 lacks
-/// hosts that serve each other; 10 lacks renewed certificates of the cluster's own authorities.
+/// hosts that serve each other; 10 lacks renewed certificates of the cluster's own authorities; 11 lacks how long these are valid.
 pub const OLDEST_SCHEMA: u32 = 2;
 const ADD_NODE_OF_SCHEMA_2: &str = "join";
 
@@ -99,7 +99,7 @@ mod tests {
     fn each_schema_has_its_own_names() {
         assert!(matches!(Plan::from_json(plan(2, "add-node")), Err(ReadError::Damaged(_))));
         assert!(matches!(Plan::from_json(plan(3, "join")), Err(ReadError::Damaged(_))));
-        for schema in [3, 4, 5, 6, 7, 8, 9, 10, SCHEMA] {
+        for schema in [3, 4, 5, 6, 7, 8, 9, 10, 11, SCHEMA] {
             assert_eq!(Plan::from_json(plan(schema, "add-node")).unwrap().pipeline, Pipeline::AddNode);
         }
         for schema in [0, 1, SCHEMA + 1] {

@@ -49,6 +49,10 @@ pub struct CertificateUse {
     /// Whether it is a client certificate. With `sans` it is a server certificate as well.
     #[serde(default, skip_serializing_if = "is_default")]
     pub client: bool,
+    /// How long one that is made now is valid, in hours; never longer than its authority. One that is there stays until it is due. None in
+    /// plans of earlier programs: ten years.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_h: Option<u32>,
     /// Digests of chains (PEM) that are renewed: none of them is given out again. As with [`crate::op::Renewal`] no clock decides, so a
     /// run that is resumed renews nothing twice.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -70,6 +74,9 @@ pub enum SlotProvider {
         /// The authority.
         #[serde(default, skip_serializing_if = "is_default")]
         authority: Authority,
+        /// How long it is valid if it is made now, in hours. None in plans of earlier programs: ten years.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        valid_h: Option<u32>,
     },
     /// A certificate chain (PEM) that the controller signs; not secret.
     #[serde(rename = "registryCert")]
@@ -167,7 +174,7 @@ pub enum LoginForm {
 
 impl SlotProvider {
     /// The certificate of the registry's authority.
-    pub const REGISTRY_CA: Self = Self::Authority { authority: Authority::Registry };
+    pub const REGISTRY_CA: Self = Self::Authority { authority: Authority::Registry, valid_h: None };
 
     /// Whether the value must never be shown, or stored outside of its own file.
     pub const fn secret(&self) -> bool {

@@ -130,7 +130,8 @@ impl<'a> Draft<'a> {
     }
 
     /// The finished plan.
-    pub fn finish(self) -> Drafted {
+    pub fn finish(mut self) -> Drafted {
+        issued::set_validity(self.cx.cluster, &mut self.plan.slots);
         Drafted { plan: self.plan, depends_on_all: self.depends_on_all }
     }
 }

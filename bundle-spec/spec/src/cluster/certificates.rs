@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::field::{FieldType, section};
-use super::{MaterialFile, SecretSource};
+use super::{Cluster, MaterialFile, SecretSource};
 use crate::yaml::{At, Shape};
 
 section! {
@@ -26,6 +26,7 @@ section! {
 }
 
 const DAY: u32 = 24;
+const HOUR_S: i64 = 3600;
 /// A century: what is longer is a mistake.
 const MOST: u32 = 36_500 * DAY;
 
@@ -40,10 +41,24 @@ impl Validity {
     pub const OF_CERTIFICATES: Self = Self { hours: 365 * DAY };
     /// kubeadm's own, of its CAs.
     pub const OF_AUTHORITIES: Self = Self { hours: 3650 * DAY };
+    /// The longest of what the cluster's own authorities sign where cluster.yaml says nothing: half of their ten years, so that each is
+    /// renewed once before it can only end with its authority.
+    const OF_OWN_CERTIFICATES: Self = Self { hours: 1825 * DAY };
 
     /// In hours.
     pub const fn hours(self) -> u32 {
         self.hours
+    }
+
+    /// A timer renews a certificate that ends within so many seconds: a quarter of its time, and at least two days, since it looks once in
+    /// a day, up to three hours later than the day before.
+    pub fn renewed_before_s(self) -> i64 {
+        (i64::from(self.hours) * HOUR_S / 4).max(48 * HOUR_S)
+    }
+
+    /// What counts as soon where nobody says it, in seconds: 90 days, or less where a timer would not have renewed it yet.
+    pub fn soon_s(self) -> i64 {
+        (90 * 24 * HOUR_S).min(self.renewed_before_s() - 30 * HOUR_S)
     }
 
     /// `365d` or `8760h`; `8760h0m0s` is how Go writes it.
@@ -58,6 +73,27 @@ impl Validity {
         let digits = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
         let hours = digits.and_then(|digits| digits.parse::<u32>().ok()?.checked_mul(each));
         hours.filter(|hours| (DAY..=MOST).contains(hours)).map(|hours| Self { hours }).ok_or_else(bad)
+    }
+}
+
+impl Cluster {
+    /// How long a certificate is valid that the cluster's own authorities sign: of depot, registry and an etcd of kubexm's.
+    pub fn own_certificate_validity(&self) -> Validity {
+        let written = self.kubernetes.as_ref().and_then(|one| one.certificate_validity);
+        let half = Validity { hours: self.own_authority_validity().hours / 2 };
+        written.unwrap_or_else(|| half.min(Validity::OF_OWN_CERTIFICATES))
+    }
+
+    /// How long the cluster's own authorities are valid that are made from now on.
+    pub fn own_authority_validity(&self) -> Validity {
+        let written = self.kubernetes.as_ref().and_then(|one| one.ca_certificate_validity);
+        written.unwrap_or(Validity::OF_AUTHORITIES)
+    }
+
+    /// How long certificates of kubeadm's are valid.
+    pub fn certificate_validity(&self) -> Validity {
+        let written = self.kubernetes.as_ref().and_then(|one| one.certificate_validity);
+        written.unwrap_or(Validity::OF_CERTIFICATES)
     }
 }
 
@@ -138,6 +174,41 @@ mod tests {
             ["", "d", "365", "1y", "23h", "0d", "36501d", "-1d", "365d0m0s", "1.5d", "99999999999d", "+9d", "8760h0m"]
         {
             assert!(Validity::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_timer_renews_a_certificate_before_it_is_shown_as_one_that_ends_soon() {
+        let day = 24 * HOUR_S;
+        assert_eq!(Validity::OF_CERTIFICATES.soon_s(), 90 * day);
+        assert_eq!(Validity::OF_AUTHORITIES.soon_s(), 90 * day);
+        for text in ["1d", "5d", "20d", "200d", "365d", "4000d"] {
+            let period = Validity::parse(text).unwrap();
+            let (renewed, soon) = (period.renewed_before_s(), period.soon_s());
+            assert!(
+                soon > 0 && renewed - soon >= 27 * HOUR_S,
+                "{text}: the timer looks once in a day, up to 3 h later"
+            );
+            assert!(text == "1d" || soon < i64::from(period.hours()) * HOUR_S / 4, "{text}");
+        }
+        assert_eq!(Validity::parse("200d").unwrap().soon_s(), 50 * day - 30 * HOUR_S);
+    }
+
+    #[test]
+    fn what_is_signed_without_a_period_lasts_half_as_long_as_its_authority_and_at_most_five_years() {
+        for (leaf, authority, wanted) in [
+            (None, None, ["1825d", "3650d", "365d"]),
+            (None, Some("1000d"), ["500d", "1000d", "365d"]),
+            (None, Some("7300d"), ["1825d", "7300d", "365d"]),
+            (Some("200d"), None, ["200d", "3650d", "200d"]),
+        ] {
+            let period = |text: Option<&str>| text.map(|text| Validity::parse(text).unwrap());
+            let mut cluster = super::super::parse(super::super::sample()).unwrap();
+            let kubernetes = cluster.kubernetes.as_mut().unwrap();
+            (kubernetes.certificate_validity, kubernetes.ca_certificate_validity) = (period(leaf), period(authority));
+            let found =
+                [cluster.own_certificate_validity(), cluster.own_authority_validity(), cluster.certificate_validity()];
+            assert_eq!(found.map(|period| period.to_string()), wanted, "{leaf:?} {authority:?}");
         }
     }
 

@@ -65,11 +65,11 @@ section! {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[yaml("ca")]
         pub ca: Option<ClusterCa>,
-        /// How long certificates of the control plane are valid, like 365d; a year when left out
+        /// How long certificates are valid that are made from now on, like 365d; when left out a year for kubeadm's, and at most five for others
         #[serde(rename = "certificateValidityPeriod", skip_serializing_if = "Option::is_none")]
         #[yaml("certificateValidityPeriod")]
         pub certificate_validity: Option<Validity>,
-        /// How long the CAs that kubeadm makes are valid; ten years when left out
+        /// How long CAs are valid that are made from now on; ten years when left out
         #[serde(rename = "caCertificateValidityPeriod", skip_serializing_if = "Option::is_none")]
         #[yaml("caCertificateValidityPeriod")]
         pub ca_certificate_validity: Option<Validity>,

@@ -60,27 +60,28 @@ const WATCH: Duration = Duration::from_secs(1);
 
 pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let asks = args.file.is_some() || args.bundle.is_some();
-    let view = if asks { Some(view(args, display)?) } else { None };
+    let asked = if asks { Some(view(args, display)?) } else { None };
+    let view = asked.as_ref().map(|asked| &asked.view);
     let home = home()?;
     if let Some(name) = &args.cluster {
         known(&home, name)?;
     }
     let mut shown = None;
     loop {
-        let named = args.cluster.as_ref().or(view.as_ref().map(|view| &view.cluster));
+        let named = args.cluster.as_ref().or(view.map(|view| &view.cluster));
         let clusters = home.status(named.map(String::as_str))?;
         if display.mode() == Mode::Json {
-            display.answer(&status_document(&clusters, view.as_ref()).to_string());
+            display.answer(&status_document(&clusters, view).to_string());
             return end(&clusters);
         }
         let mut text = text(&clusters);
-        if let Some(view) = &view {
+        if let Some(Asked { view, soon_s }) = &asked {
             let runs = if clusters.iter().any(|cluster| !cluster.runs.is_empty()) {
                 format!("\n{text}")
             } else {
                 String::new()
             };
-            text = cluster_facts::text(&view.cluster, &view.facts, unix_seconds(SystemTime::now())) + &runs;
+            text = cluster_facts::text(&view.cluster, &view.facts, unix_seconds(SystemTime::now()), *soon_s) + &runs;
         }
         if shown.as_ref() != Some(&text) {
             display.answer(&text);
@@ -101,15 +102,23 @@ fn end(clusters: &[ClusterStatus]) -> Result<(), Failure> {
     }
 }
 
+/// What hosts answered.
+struct Asked {
+    view: ClusterView,
+    /// Certificates that end within so many seconds are named one by one.
+    soon_s: i64,
+}
+
 /// Asks the hosts.
-fn view(args: &Args, display: &Display) -> Result<ClusterView, Failure> {
+fn view(args: &Args, display: &Display) -> Result<Asked, Failure> {
     let shell = Shell::looking(display)?;
     let (session, hosts) = (shell.session(), args.hosts.options()?);
     let (file, bundle, bases) = (args.file.clone(), args.bundle.clone(), args.bases.clone());
     let cluster = ClusterOptions { file, bundle, bases, trust: args.trust.options() };
     let source = session.cluster(&cluster)?;
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
-    shell.wait(session.view(&source, &access, &hosts))
+    let soon_s = source.cluster().certificate_validity().soon_s();
+    Ok(Asked { view: shell.wait(session.view(&source, &access, &hosts))?, soon_s })
 }
 
 fn text(clusters: &[ClusterStatus]) -> String {

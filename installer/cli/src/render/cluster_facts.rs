@@ -14,11 +14,9 @@ use serde_json::Value;
 
 use super::table::table;
 
-/// Certificates that end within so many seconds are named one by one.
-const SOON: i64 = 90 * 24 * 3600;
-
-/// For people. What hosts answered is shown escaped. `now` is Unix time in seconds.
-pub fn text(name: &str, facts: &ClusterFacts, now: i64) -> String {
+/// For people. What hosts answered is shown escaped. `now` is Unix time in seconds; certificates that end within
+/// `soon` seconds are named one by one.
+pub fn text(name: &str, facts: &ClusterFacts, now: i64, soon: i64) -> String {
     let id = facts.id.map_or_else(|| "without an id".to_owned(), |id| format!("id {id}"));
     let version = facts.server_version.as_deref().unwrap_or("which does not answer");
     let mut lines = vec![format!("cluster {name}, {id}: Kubernetes {version}")];
@@ -56,7 +54,7 @@ pub fn text(name: &str, facts: &ClusterFacts, now: i64) -> String {
     lines.extend(balancers(facts));
     let not_ready = facts.components.iter().filter(|component| !component.ready);
     lines.extend(not_ready.map(|component| format!("  {} on {} is NOT READY", component.name, component.node)));
-    lines.extend(certificates(&facts.certificates, now));
+    lines.extend(certificates(&facts.certificates, now, soon));
     lines.extend(timers(&facts.timers));
     lines.extend(facts.gaps.iter().map(|gap| format!("  not seen: {} of {}: {}", gap.what, gap.host, gap.why)));
     lines.iter().map(|line| escaped(line)).collect::<Vec<_>>().join("\n")
@@ -155,7 +153,7 @@ pub(super) fn timers(all: &[TimerFacts]) -> Vec<String> {
 }
 
 /// The first that ends, and all that end soon.
-fn certificates(all: &[Certificate], now: i64) -> Vec<String> {
+fn certificates(all: &[Certificate], now: i64, soon: i64) -> Vec<String> {
     let Some(first) = all.iter().min_by_key(|certificate| certificate.ends) else { return Vec::new() };
     let shown = |one: &Certificate| {
         let days = one.ends.saturating_sub(now).div_euclid(24 * 3600);
@@ -163,8 +161,8 @@ fn certificates(all: &[Certificate], now: i64) -> Vec<String> {
         format!("{} on {} {when}, {}", one.path, one.host, rfc3339(one.ends))
     };
     let mut lines = vec![format!("  certificates: {}, the first to end is {}", all.len(), shown(first))];
-    let soon = all.iter().filter(|one| one.ends.saturating_sub(now) < SOON && *one != first);
-    lines.extend(soon.map(|one| format!("  certificate {}", shown(one))));
+    let ending = all.iter().filter(|one| one.ends.saturating_sub(now) < soon && *one != first);
+    lines.extend(ending.map(|one| format!("  certificate {}", shown(one))));
     lines
 }
 
@@ -178,6 +176,8 @@ mod tests {
     use kubexm_spec::Digest;
 
     use super::*;
+
+    const SOON: i64 = 90 * 24 * 3600;
 
     #[test]
     fn exactly_one_host_of_the_load_balancer_has_its_address() {
@@ -219,7 +219,7 @@ mod tests {
                 learner: false,
                 database,
             };
-            text("lab", &ClusterFacts { etcd: vec![member], ..ClusterFacts::default() }, 0)
+            text("lab", &ClusterFacts { etcd: vec![member], ..ClusterFacts::default() }, 0, SOON)
         };
         let of = |size: u64, in_use: u64, quota: Option<u64>| {
             let mib = |number: u64| number << 20;
@@ -315,7 +315,7 @@ mod tests {
             gaps: vec![Gap { host: "w1".to_owned(), what: "host".to_owned(), why: "refused".to_owned() }],
             ..ClusterFacts::default()
         };
-        let text = text("demo", &facts, now);
+        let text = text("demo", &facts, now, SOON);
         for part in [
             "cluster demo, without an id: Kubernetes v1.34.4",
             "NotReady,SchedulingDisabled",

@@ -6,8 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::common::{BUNDLE, CLUSTER, Site, plan};
 use kubexm_engine::events::Silent;
+use kubexm_engine::slots::SlotSource as _;
 use kubexm_engine::{Belongs, ClusterLock, ClusterPki, EngineError, Run, RunId, run};
-use kubexm_plan::{Authority, CertificateUse};
+use kubexm_plan::{Authority, CertificateUse, Plan, SlotName, SlotProvider};
 use kubexm_spec::{Digest, ExitCode};
 use rustls_pki_types::pem::PemObject as _;
 use time::{Duration, OffsetDateTime};
@@ -188,4 +189,82 @@ fn a_damaged_certificate_is_an_error_that_names_the_file_and_not_the_key() {
     std::fs::write(&path, key).expect("written");
     let error = pki.certificate("registry", &server(&["a.b".to_owned()])).expect_err("damaged").to_string();
     assert!(error.contains("registry-server-registry.pem") && !error.contains("BEGIN"), "{error}");
+}
+
+/// When the first certificate of a text begins and ends.
+fn period(pem: &[u8]) -> [OffsetDateTime; 2] {
+    let pem = rustls_pki_types::CertificateDer::from_pem_slice(pem).expect("PEM");
+    let (_, one) = x509_parser::parse_x509_certificate(&pem).expect("X.509");
+    [one.validity().not_before.to_datetime(), one.validity().not_after.to_datetime()]
+}
+
+/// A plan in which an authority and a certificate of it are valid for so many hours.
+fn valid(authority: u32, leaf: u32) -> Plan {
+    let usage = CertificateUse { valid_h: Some(leaf), ..server(&["a.b".to_owned()]) };
+    let slot = |name: &str| SlotName(name.to_owned());
+    let provider = SlotProvider::Authority { authority: Authority::Registry, valid_h: Some(authority) };
+    let key = SlotProvider::CertificateKey { cert: slot("cert") };
+    let slots = [(slot("ca"), provider), (slot("cert"), SlotProvider::Certificate(usage)), (slot("key"), key)];
+    Plan { slots: slots.into(), ..plan().plan().clone() }
+}
+
+async fn value(pki: &ClusterPki, plan: &Plan, slot: &str) -> Result<Vec<u8>, EngineError> {
+    let name = SlotName(slot.to_owned());
+    pki.value(&name, &plan.slots[&name], plan).await
+}
+
+const DAY_H: u32 = 24;
+
+#[tokio::test]
+async fn certificates_and_authorities_are_as_valid_as_the_plan_wants_and_what_is_there_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pki = ClusterPki::open(folder.path()).expect("a pki folder");
+    let wanted = valid(1_000 * DAY_H, 200 * DAY_H);
+    // The certificate first: its authority is made for it.
+    let leaf = value(&pki, &wanted, "cert").await.expect("a certificate");
+    let ca = value(&pki, &wanted, "ca").await.expect("a CA");
+    let long = |pem: &[u8]| period(pem)[1] - period(pem)[0];
+    assert_eq!((long(&leaf), long(&ca)), (Duration::days(200), Duration::days(1_000)));
+    let others = valid(3_000 * DAY_H, 100 * DAY_H);
+    assert_eq!(value(&pki, &others, "cert").await.expect("the same"), leaf);
+    assert_eq!(value(&pki, &others, "ca").await.expect("the same"), ca);
+    let made = tempfile::tempdir().expect("a folder");
+    let made = ClusterPki::open(made.path()).expect("a pki folder");
+    made.make(Authority::Registry, &wanted).expect("made");
+    assert_eq!(long(&value(&made, &others, "ca").await.expect("that one")), Duration::days(1_000));
+}
+
+#[tokio::test]
+async fn a_short_certificate_is_made_once_and_anew_in_its_last_quarter() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pki = ClusterPki::open(folder.path()).expect("a pki folder");
+    let wanted = valid(3_650 * DAY_H, 20 * DAY_H);
+    let first = value(&pki, &wanted, "cert").await.expect("a certificate");
+    let key = value(&pki, &wanted, "key").await.expect("its key");
+    let later = |days| pki.clone().at(OffsetDateTime::now_utc() + Duration::days(days));
+    assert_eq!(value(&later(14), &wanted, "cert").await.expect("the same"), first);
+    assert_eq!(value(&later(14), &wanted, "key").await.expect("the same"), key);
+    assert_ne!(value(&later(16), &wanted, "cert").await.expect("another"), first);
+}
+
+#[tokio::test]
+async fn a_certificate_never_outlives_its_authority_and_one_that_has_ended_signs_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pki = ClusterPki::open(folder.path()).expect("a pki folder");
+    let wanted = valid(300 * DAY_H, 200 * DAY_H);
+    let ca = value(&pki, &wanted, "ca").await.expect("a CA");
+    let at = |days| pki.clone().at(OffsetDateTime::now_utc() + Duration::days(days));
+    for days in [200, 290, 299] {
+        let leaf = value(&at(days), &wanted, "cert").await.expect("a certificate");
+        assert_eq!(period(&leaf)[1], period(&ca)[1], "after {days} days");
+        let (again, key) = (value(&at(days), &wanted, "cert").await, value(&at(days), &wanted, "key").await);
+        assert_eq!(again.expect("the same"), leaf, "after {days} days");
+        key.expect("its key");
+    }
+    let error = value(&at(301), &wanted, "cert").await.expect_err("ended");
+    assert_eq!(error.exit_code(), ExitCode::Config);
+    assert!(
+        error.to_string().contains("registry-ca.pem") && error.to_string().contains("--new-registry-ca"),
+        "{error}"
+    );
 }

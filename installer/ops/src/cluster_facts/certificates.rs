@@ -13,7 +13,7 @@ use super::gaps::Gaps;
 use crate::{Machine, fsio};
 
 /// The files of kubeadm, kubelet, etcd, the depot and the registry; each exists only on some hosts.
-const FILES: [&str; 23] = [
+const FILES: [&str; 24] = [
     "/etc/kubernetes/pki/ca.crt",
     "/etc/kubernetes/pki/apiserver.crt",
     "/etc/kubernetes/pki/apiserver-kubelet-client.crt",
@@ -37,6 +37,7 @@ const FILES: [&str; 23] = [
     "/etc/kubexm/depot/tls.crt",
     "/etc/kubexm/registry/ca.crt",
     "/etc/kubexm/registry/tls.crt",
+    "/etc/kubexm/harbor/tls.crt",
 ];
 /// Kubeconfigs with a client certificate in them.
 const KUBECONFIGS: [&str; 5] = [

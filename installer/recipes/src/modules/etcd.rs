@@ -270,7 +270,7 @@ pub fn issued(host: &str, ip: IpAddr) -> [Issued; 3] {
 
 /// The certificate of etcd's authority.
 pub fn ca(draft: &mut Draft<'_>, path: &str) -> File {
-    draft.slot_file(path, 0o644, "etcd-ca", SlotProvider::Authority { authority: Authority::Etcd })
+    draft.slot_file(path, 0o644, "etcd-ca", SlotProvider::Authority { authority: Authority::Etcd, valid_h: None })
 }
 
 /// A certificate of etcd's authority.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::op::{Content, File};
 use kubexm_plan::{CertificateUse, SlotName, SlotProvider};
+use kubexm_spec::cluster::Cluster;
 
 /// Providers of the values of a plan's slots, by name.
 pub type Slots = BTreeMap<SlotName, SlotProvider>;
@@ -30,6 +31,17 @@ impl Issued {
             slot_file(slots, self.certificate, 0o644, &self.slot, SlotProvider::Certificate(self.usage)),
             slot_file(slots, self.key, 0o600, &self.key_slot, key),
         ]
+    }
+}
+
+/// Says of each certificate and authority of a plan how long it is valid, should the run make it.
+pub fn set_validity(cluster: &Cluster, slots: &mut Slots) {
+    for provider in slots.values_mut() {
+        match provider {
+            SlotProvider::Certificate(usage) => usage.valid_h = Some(cluster.own_certificate_validity().hours()),
+            SlotProvider::Authority { valid_h, .. } => *valid_h = Some(cluster.own_authority_validity().hours()),
+            _ => {}
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 use kubexm_plan::op::{Absent, File, StateDir, Unit};
 use kubexm_plan::timers::{BackupConfig, CERTS, CertsConfig, ETCD_BACKUP, HostTimer, RECORDS, TIMERS};
 use kubexm_plan::{Step, StepId, Undo};
-use kubexm_spec::cluster::{Cluster, EtcdKind, Roles, Validity};
+use kubexm_spec::cluster::{Cluster, EtcdKind, Roles};
 use minijinja::context;
 use serde::Serialize;
 
@@ -21,8 +21,6 @@ const DAILY: &str = "*-*-* 01:00:00";
 const CERTS_DELAY: &str = "3h";
 /// Members that share a disk or an export do not write at the same moment.
 const BACKUP_DELAY: &str = "10min";
-/// Two looks.
-const LEAST_S: i64 = 48 * 3600;
 /// Characters of a cluster's id that tell it from an earlier one of its name.
 const ID: usize = 8;
 /// The first version of systemd with `FixedRandomDelay=` (its NEWS).
@@ -101,7 +99,7 @@ fn files(draft: &mut Draft<'_>, node: &PlannedHost<'_>, timer: HostTimer) -> Res
                 users,
                 runtime: cluster.runtime.kind,
                 etcd: cluster.etcd.kind,
-                renew_before_s: renew_before_s(cluster),
+                renew_before_s: cluster.certificate_validity().renewed_before_s(),
             };
             (json(&config)?, "renewal of this control plane's certificates", DAILY, CERTS_DELAY)
         }
@@ -125,13 +123,6 @@ fn backup_name(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> String {
     let id = cx.cluster_id.map(|id| id.to_string().chars().take(ID).collect::<String>());
     let parts = [Some(cx.cluster.name.clone()), id, Some(node.name().to_owned())];
     parts.into_iter().flatten().collect::<Vec<_>>().join("-")
-}
-
-/// A quarter of their time. Of a year that is more than the 90 days of `certs check`, which therefore reports nothing while the timer
-/// works. It looks once in a day, up to three hours later than the day before.
-fn renew_before_s(cluster: &Cluster) -> i64 {
-    let written = cluster.kubernetes.as_ref().and_then(|kubernetes| kubernetes.certificate_validity);
-    (i64::from(written.unwrap_or(Validity::OF_CERTIFICATES).hours()) * 3600 / 4).max(LEAST_S)
 }
 
 fn json(config: &impl Serialize) -> Result<String, RecipeError> {

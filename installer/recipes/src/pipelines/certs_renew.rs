@@ -24,7 +24,7 @@ use kubexm_spec::cluster::EtcdKind;
 use crate::balancer::kube_vip;
 use crate::draft::plan_host;
 use crate::error::RecipeError;
-use crate::modules::authorities;
+use crate::modules::{authorities, issued};
 pub use context::{OwnAuthorities, Renew, RenewContext};
 use due::{Due, Plane};
 use own::Own;
@@ -83,6 +83,7 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
                 .build(),
         );
     }
+    issued::set_validity(cx.cluster, &mut chain.slots);
     let plan = Plan {
         schema: kubexm_plan::SCHEMA,
         pipeline: Pipeline::CertsRenew,

@@ -7,9 +7,9 @@ use kubexm_plan::cluster_facts::{Certificate, Gap};
 use kubexm_plan::etcd::{ADMIN_CERT, CA, CLIENT_CA, CLIENT_CERT, PEER_CERT, SERVER_CERT};
 use kubexm_plan::op::{Op, Probe};
 use kubexm_plan::{Authority, CertificateUse, Plan, SEALED_AUTHORITIES, SlotName, SlotProvider, Step};
-use kubexm_recipes::{OwnAuthorities, RenewContext, certs_renew, needs_authorities, sample};
+use kubexm_recipes::{OwnAuthorities, Renew, RenewContext, certs_renew, needs_authorities, sample};
 use kubexm_spec::Digest;
-use kubexm_spec::cluster::{EtcdKind, RegistryKind};
+use kubexm_spec::cluster::{EtcdKind, RegistryKind, Validity};
 
 use crate::certs_renew::{DAY, ID, NOW, Site};
 
@@ -314,4 +314,63 @@ fn a_certificate_that_cannot_be_read_is_named() {
     let warnings = site.plan().unwrap().warnings;
     let named = |warning: &String| warning.contains(SERVER_CERT) && warning.contains("create --bundle B");
     assert!(warnings.iter().any(named), "{warnings:#?}");
+}
+
+/// With the periods of cluster.yaml, of the registry's authority and etcd's alike, whether they are made or renewed.
+#[test]
+fn every_certificate_and_authority_has_the_period_of_cluster_yaml() {
+    for (written, [leaf, authority]) in [((None, None), [1_825, 3_650]), ((Some("200d"), Some("1000d")), [200, 1_000])]
+    {
+        let mut site = site(30);
+        let kubernetes = site.cluster.kubernetes.as_mut().unwrap();
+        kubernetes.certificate_validity = written.0.map(period);
+        kubernetes.ca_certificate_validity = written.1.map(period);
+        let (renewed, created) = (site.plan().unwrap().plan, sample::plan(&site.cluster).unwrap());
+        let mut seen = BTreeSet::new();
+        for (name, provider) in renewed.slots.iter().chain(&created.slots) {
+            match provider {
+                SlotProvider::Certificate(usage) => {
+                    assert_eq!(usage.valid_h, Some(leaf * 24), "{}", name.0);
+                    seen.insert((usage.authority, false));
+                }
+                SlotProvider::Authority { authority: of, valid_h } => {
+                    assert_eq!(*valid_h, Some(authority * 24), "{}", name.0);
+                    seen.insert((*of, true));
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(seen.len(), 4, "{seen:?}");
+    }
+}
+
+/// With 200 days a member's certificate is due as kubeadm's are: in its last quarter, not from the day on which half of it is left.
+#[test]
+fn what_is_due_without_within_follows_a_short_period() {
+    let period = period("200d");
+    assert_eq!(Renew::default().within_s, 90 * DAY);
+    for (days, due) in [(49, false), (48, true)] {
+        let mut site = site(days);
+        site.wanted = Renew { within_s: period.soon_s(), force: false };
+        assert_eq!(!own(&site.plan().unwrap().plan).is_empty(), due, "{days}");
+    }
+}
+
+fn period(text: &str) -> Validity {
+    let yaml = format!(
+        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: a}}\nspec:\n  hosts: [{{name: a, address: 10.0.0.1}}]\n  \
+         roleGroups: {{master: [a], worker: [a]}}\n  kubernetes: {{certificateValidityPeriod: {text}}}\n"
+    );
+    kubexm_spec::cluster::parse(&yaml).unwrap().certificate_validity()
+}
+
+#[test]
+fn harbors_certificate_is_named_with_the_command_that_renews_it() {
+    let mut site = site(200);
+    site.cluster.registry.kind = RegistryKind::Harbor;
+    add(&mut site, "node1", "/etc/kubexm/harbor/tls.crt", 30, Digest::of("harbor"));
+    let plan = site.plan().unwrap();
+    assert!(own(&plan.plan).is_empty());
+    let named = |line: &&String| line.contains("harbor/tls.crt") && line.contains("create --bundle B");
+    assert_eq!(plan.warnings.iter().filter(named).count(), 1, "{:?}", plan.warnings);
 }

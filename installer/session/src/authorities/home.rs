@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kubexm_engine::ClusterPki;
-use kubexm_plan::Authority;
+use kubexm_plan::{Authority, Plan};
 
 use zeroize::Zeroizing;
 
@@ -49,7 +49,7 @@ impl Authorities {
 
     /// Prepares the folder, under the cluster's lock, once the run was confirmed. Until it is committed, the home has what it
     /// had.
-    pub fn stage(&self, home: &ClusterHome) -> Result<Staged, SessionError> {
+    pub fn stage(&self, home: &ClusterHome, plan: &Plan) -> Result<Staged, SessionError> {
         let staged = || {
             let folder = home.folder.join("pki.new");
             remove(&folder)?;
@@ -68,7 +68,7 @@ impl Authorities {
             }
             Change::New => {
                 let (pki, staged) = staged()?;
-                pki.make(Authority::Registry)?;
+                pki.make(Authority::Registry, plan)?;
                 pki.keep_etcd_of(&ClusterPki::view(&home.pki(), false))?;
                 Ok(staged)
             }

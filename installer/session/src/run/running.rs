@@ -190,7 +190,7 @@ async fn decide<S: Startable>(
     let locked = lock_hosts(&site.fleet.links(), plan.longest_step(), session.events, &session.cancel).await;
     locked.map_err(SessionError::links)?;
     session.check_interrupt()?;
-    authorities.stage(&site.home)?.commit(session.clock.now())?;
+    authorities.stage(&site.home, plan)?.commit(session.clock.now())?;
     Ok(Some(Run::create(&site.home.runs(), RunId::at(session.clock.now()), checked)?))
 }
 

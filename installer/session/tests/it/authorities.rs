@@ -59,7 +59,7 @@ async fn done(site: &Site) -> usize {
     ended.run.unwrap().status.counts.done
 }
 
-async fn with_new_ca(site: &Site) -> Result<Ended, SessionError> {
+pub async fn with_new_ca(site: &Site) -> Result<Ended, SessionError> {
     let session = site.session();
     let file = Some(site.folder.path().join("cluster.yaml"));
     let bundle = BundleOptions { bundle: vec![site.bundle.clone()], file, ..BundleOptions::default() };
@@ -321,7 +321,7 @@ impl Eve {
 
     /// A CA of his own, with its key.
     fn ca(&self) -> String {
-        ClusterPki::open(self.folder.path()).unwrap().make(Authority::Registry).unwrap();
+        ClusterPki::open(self.folder.path()).unwrap().certificate_of(Authority::Registry).unwrap();
         fs::read_to_string(self.folder.path().join("registry-ca.pem")).unwrap()
     }
 

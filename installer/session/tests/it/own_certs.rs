@@ -1,5 +1,7 @@
 //! A certificate of the cluster's own authorities is renewed from any operator's home, and stays with the cluster: not with a home.
 
+use std::time::SystemTime;
+
 use kubexm_engine::sim::Snapshot;
 use kubexm_engine::{Drill, OnFailure, Outcome};
 use kubexm_plan::{Pipeline, SEALED_AUTHORITIES, StepId};
@@ -8,6 +10,7 @@ use kubexm_spec::{ExitCode, ExitError as _};
 
 use crate::adopt::options;
 use crate::adopted_runs::{id, roll_back};
+use crate::authorities::with_new_ca;
 use crate::bundle::{cluster_yaml, write_bundle};
 use crate::certs::renew;
 use crate::fleet::SimConnector;
@@ -133,4 +136,29 @@ async fn a_renewal_that_did_not_reach_every_control_plane_is_continued_by_the_sa
         assert_ne!(after["red1"][DEPOT], before["red1"][DEPOT], "{step}");
         assert_eq!(differs(&site).await, 0, "{step}");
     }
+}
+
+/// Also a CA that is made in place of another one.
+#[tokio::test]
+async fn a_new_authority_is_as_valid_as_cluster_yaml_wants() {
+    let yaml = cluster_yaml("red", &HOSTS)
+        .replace("v1.34.4}", "v1.34.4, certificateValidityPeriod: 200d, caCertificateValidityPeriod: 1000d}");
+    let answers = crate::sessions::Answers::of(Answer::Yes);
+    let site = Site { answers, ..Site::of("red", &HOSTS, &yaml, write_bundle) };
+    let ends = || {
+        let text = std::fs::read_to_string(site.home.cluster("red").pki().join("registry-ca.pem")).unwrap();
+        let certificate = &text[..text.find("-----BEGIN PRIVATE KEY").unwrap()];
+        let within = |days: &str| {
+            let cluster = kubexm_spec::cluster::parse(&yaml.replace("200d", days)).unwrap();
+            kubexm_engine::site_ca::unfit(certificate, None, SystemTime::now(), cluster.certificate_validity())
+        };
+        let too_soon = |days: &str| within(days).iter().any(|why| why.to_string().contains("it ends on"));
+        [too_soon("998d"), too_soon("1000d")]
+    };
+    assert!(site.create().await.unwrap().is_success());
+    assert_eq!(ends(), [false, true]);
+    let first = std::fs::read(site.home.cluster("red").pki().join("registry-ca.pem")).unwrap();
+    assert!(with_new_ca(&site).await.unwrap().is_success());
+    assert_ne!(std::fs::read(site.home.cluster("red").pki().join("registry-ca.pem")).unwrap(), first);
+    assert_eq!(ends(), [false, true]);
 }

@@ -30,9 +30,10 @@ pub struct Args {
     cluster: ClusterArgs,
     #[command(flatten)]
     hosts: HostArgs,
-    /// What counts as soon: days (90d), hours (36h) or seconds
-    #[arg(long, value_name = "TIME", default_value = "90d", value_parser = length)]
-    within: i64,
+    /// What counts as soon: days (30d), hours (36h) or seconds [default: 90d; with a
+    /// certificateValidityPeriod of less than a year, a quarter of it less 30h]
+    #[arg(long, value_name = "TIME", value_parser = length)]
+    within: Option<i64>,
     /// One JSON document
     #[arg(long)]
     pub json: bool,
@@ -46,7 +47,8 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let view = shell.wait(session.view(&source, &access, &hosts))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    let checked = Checked::of(&view, now, args.within);
+    let within = args.within.unwrap_or_else(|| source.cluster().certificate_validity().soon_s());
+    let checked = Checked::of(&view, now, within);
     match display.mode() {
         Mode::Json => display.answer(&checked.document().to_string()),
         Mode::Terminal | Mode::Plain => display.answer(&checked.text()),

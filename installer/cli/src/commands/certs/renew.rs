@@ -40,9 +40,10 @@ pub struct Args {
     cluster: ClusterArgs,
     #[command(flatten)]
     hosts: HostArgs,
-    /// Renew what ends within this time: days (90d), hours (36h) or seconds
-    #[arg(long, value_name = "TIME", default_value = "90d", value_parser = length)]
-    within: i64,
+    /// Renew what ends within this time: days (30d), hours (36h) or seconds [default: 90d; with a
+    /// certificateValidityPeriod of less than a year, a quarter of it less 30h]
+    #[arg(long, value_name = "TIME", value_parser = length)]
+    within: Option<i64>,
     /// Renew all certificates, whenever they end
     #[arg(long)]
     force: bool,
@@ -66,8 +67,8 @@ struct Commands<'a>(&'a Args);
 impl Commands<'_> {
     fn again(&self) -> String {
         let mut command = on_cluster(Pipeline::CertsRenew.command(), &self.0.cluster, &self.0.hosts);
-        if self.0.within != Renew::default().within_s {
-            command.push_str(&format!(" --within {}", self.0.within));
+        if let Some(within) = self.0.within {
+            command.push_str(&format!(" --within {within}"));
         }
         if self.0.on_failure == OnFailure::Keep {
             command.push_str(" --on-failure keep");
@@ -97,6 +98,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     }
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
     let options = RunOptions::strict(args.on_failure.into(), &commands);
+    let within_s = args.within.unwrap_or_else(|| source.cluster().certificate_validity().soon_s());
     let ended = match &args.roll_back {
         Some(run) => {
             let named = Some(run.as_str()).filter(|name| !name.is_empty());
@@ -107,7 +109,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
         None => shell.wait(async {
             let unreachable = Unreachable::Refused("\nnothing was changed");
             let observed = session.observe(Pipeline::CertsRenew.name(), source, &access, &hosts, unreachable).await?;
-            let wanted = Renew { within_s: args.within, force: args.force };
+            let wanted = Renew { within_s, force: args.force };
             observed.plan_renewal(wanted).await?.check().await?.start(options).await?.finish().await
         })?,
     };

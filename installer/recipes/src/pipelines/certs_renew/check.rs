@@ -4,7 +4,7 @@ use kubexm_plan::Facts;
 use kubexm_plan::cluster_facts::{Certificate, Gap};
 use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, AUTHORITIES, MANAGED};
 use kubexm_plan::op::KUBELET_CLIENT;
-use kubexm_spec::cluster::EtcdKind;
+use kubexm_spec::cluster::{EtcdKind, RegistryKind};
 
 use super::adopted;
 use super::context::RenewContext;
@@ -14,13 +14,15 @@ use crate::adoption;
 use crate::clocks;
 use crate::error::RecipeError;
 use crate::identity::Identity;
+use crate::paths;
 
 /// What the certificates of an etcd of kubexm's are below.
 const ETCD: [&str; 2] = ["/etc/kubexm/etcd/", "/etc/kubexm/etcd-client/"];
 const YOURS: &str = "it is yours, for your etcd: get another one, put it in the place of the file that spec.etcd.externalConfig names (and its \
                      key with keyFrom), build a bundle and run `kubexm-install create` with it; API servers read a new CA when they start";
 /// What the registry's and the depot's certificates are below.
-const OURS: [&str; 3] = ["/etc/kubexm/registry-ca.crt", "/etc/kubexm/depot/", "/etc/kubexm/registry/"];
+const OURS: [&str; 4] =
+    ["/etc/kubexm/registry-ca.crt", "/etc/kubexm/depot/", "/etc/kubexm/registry/", "/etc/kubexm/harbor/"];
 
 pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError> {
     let planes = &cx.cluster.role_groups.control_plane;
@@ -169,6 +171,10 @@ fn warnings(cx: &RenewContext<'_>) -> Vec<String> {
         } else if one.path == OURS[0] || one.path.ends_with("/ca.crt") && is_ours(one) {
             "it is the registry's own authority: `kubexm-install create --bundle B --new-registry-ca` makes another one, and renews what it \
              has signed"
+                .to_owned()
+        } else if one.path == paths::HARBOR_CERT && cx.cluster.registry.kind == RegistryKind::Harbor {
+            "it is Harbor's, which takes minutes to start again: `kubexm-install create --bundle B` renews it in its last 30 days, or in the \
+             last quarter of a shorter certificateValidityPeriod"
                 .to_owned()
         } else if of_etcd || is_ours(one) {
             "cluster.yaml has no use for it on this host, so it is not renewed".to_owned()

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::{Authority, ClusterFacts, ClusterId, Facts};
 use kubexm_spec::Digest;
-use kubexm_spec::cluster::Cluster;
+use kubexm_spec::cluster::{Cluster, Validity};
 
 use crate::context::Sealing;
 
@@ -48,11 +48,8 @@ pub struct Renew {
     pub force: bool,
 }
 
-/// Ninety days, as `certs check` takes it: a quarter of kubeadm's year.
-pub const WITHIN_S: i64 = 90 * 24 * 3600;
-
 impl Default for Renew {
     fn default() -> Self {
-        Self { within_s: WITHIN_S, force: false }
+        Self { within_s: Validity::OF_CERTIFICATES.soon_s(), force: false }
     }
 }
