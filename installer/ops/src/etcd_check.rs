@@ -1,12 +1,23 @@
 //! Asks an etcd of the user's: versions, health, quorum, and what is in it already. Changes nothing, there or here.
 
-use kubexm_plan::etcd_check::{EndpointAnswer, EtcdAnswer, EtcdAsk};
+use kubexm_plan::ClusterId;
+use kubexm_plan::etcd_check::{EndpointAnswer, EtcdAnswer, EtcdAsk, KeysOf};
 
-use crate::Machine;
+use crate::etcd_keys::{self, Keys};
 use crate::ops::act::members::Client;
+use crate::{Machine, OpError};
 
-/// With the key of the ask's certificate.
+/// With the key of the ask's certificate; or with what the host's API server has, where it is asked whose the keys are.
 pub fn ask(machine: &Machine, ask: &EtcdAsk, key: &[u8]) -> EtcdAnswer {
+    if let Some(cluster) = ask.of {
+        let answered = whose(machine, ask, cluster);
+        let silent = |endpoint: &String| EndpointAnswer { endpoint: endpoint.clone(), ..EndpointAnswer::default() };
+        let endpoints = ask.endpoints.iter().map(silent).collect();
+        return match answered {
+            Ok((keys, of)) => EtcdAnswer { endpoints, keys: Some(keys), keys_of: Some(of), ..EtcdAnswer::default() },
+            Err(error) => EtcdAnswer { endpoints, why: Some(error.full()), ..EtcdAnswer::default() },
+        };
+    }
     let client = Client::of_bytes(ask.ca.as_bytes(), ask.certificate.as_bytes(), key);
     let mut answer = EtcdAnswer::default();
     for endpoint in &ask.endpoints {
@@ -40,4 +51,10 @@ pub fn ask(machine: &Machine, ask: &EtcdAsk, key: &[u8]) -> EtcdAnswer {
         }
     }
     answer
+}
+
+fn whose(machine: &Machine, ask: &EtcdAsk, cluster: ClusterId) -> Result<(u64, KeysOf), OpError> {
+    let (client, endpoint) = etcd_keys::reach(machine, &ask.endpoints)?;
+    let keys = Keys::below(&client, machine, &endpoint, &ask.prefix)?;
+    Ok((keys.count()?, keys.of(cluster)?))
 }

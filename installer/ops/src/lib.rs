@@ -28,6 +28,7 @@ mod environment;
 pub mod error;
 pub mod etcd_check;
 mod etcd_data;
+mod etcd_keys;
 mod etcd_unit;
 pub mod evidence;
 pub mod facts;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ClusterId;
+
 /// The question; the key of the certificate is sent beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -14,6 +16,24 @@ pub struct EtcdAsk {
     pub certificate: String,
     /// What the API server's keys begin with.
     pub prefix: String,
+    /// Asked with the certificate that the host's API server has, which is there, and not with one that is sent: whether the keys are this
+    /// cluster's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<ClusterId>,
+}
+
+/// Whose the keys below the prefix are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum KeysOf {
+    /// The cluster's of the question: kubexm's record among them has its id.
+    This,
+    /// The record has another id.
+    Other,
+    /// There is no such record, or it is encrypted.
+    Unknown,
+    /// Keys of another cluster are among them, below this folder of the prefix.
+    Shared(String),
 }
 
 /// The answer.
@@ -28,6 +48,9 @@ pub struct EtcdAnswer {
     pub members: Option<Vec<String>>,
     /// Why one of the two is not known.
     pub why: Option<String>,
+    /// Whose the keys are, if that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys_of: Option<KeysOf>,
 }
 
 /// What one endpoint has said.

@@ -58,6 +58,8 @@ pub enum Resource {
     Node(String),
     /// A member of etcd, by its name.
     Member(String),
+    /// Keys in an etcd of the user's, by what they begin with.
+    EtcdKeys(String),
     /// A taint of a node.
     Taint {
         /// Node name.
@@ -131,6 +133,7 @@ impl fmt::Display for Resource {
             Self::HarborImage(name) => write!(f, "image {name} in Harbor"),
             Self::Node(name) => write!(f, "node {name}"),
             Self::Member(name) => write!(f, "etcd member {name}"),
+            Self::EtcdKeys(prefix) => write!(f, "keys of etcd below {prefix}/"),
             Self::Taint { node, key } => write!(f, "node {node} taint {key}"),
             Self::Label { node, key } => write!(f, "node {node} label {key}"),
             Self::Annotation { node, key } => write!(f, "node {node} annotation {key}"),

@@ -318,6 +318,12 @@ pub enum RecipeError {
         /// Every problem: host, what is wrong, what can be done.
         problems: Vec<String>,
     },
+    /// What the cluster has in an etcd of the user's cannot be deleted.
+    #[error("the data in etcd cannot be deleted; nothing was changed:{}", gap_lines(.problems))]
+    CannotDeleteEtcd {
+        /// Every problem: what is wrong, what can be done.
+        problems: Vec<String>,
+    },
     /// A backup cannot be restored before something is mended.
     #[error("the backup cannot be restored; nothing was changed:{}", gap_lines(.problems))]
     CannotRestore {

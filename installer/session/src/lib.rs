@@ -57,6 +57,7 @@ mod operator;
 mod options;
 mod plan;
 mod registry;
+mod reset_etcd;
 mod restore;
 mod retention;
 mod run;
@@ -104,6 +105,7 @@ pub use observe::subject::{BundleSurvey, LedgerSurvey, Startable, Subject};
 pub use options::{BundleOptions, ClusterOptions, Commands, HostOptions, ReplaceOptions, RunOptions, TrustOptions};
 pub use plan::{Checked, Planned};
 pub use registry::{RegistryView, bundle_manifest};
+pub use reset_etcd::{EtcdBackup, ResetData};
 pub use restore::RestoreSource;
 pub use run::{
     ClusterStatus, CreateFromBackup, Direction, Ended, EndedRun, Loaded, RecordedCommand, RecordedRun, Restore,

@@ -4,8 +4,8 @@ use kubexm_engine::drift::Drift;
 use kubexm_plan::lint;
 use kubexm_plan::{CheckedPlan, ClusterFacts, Pipeline, Plan, SEALED_AUTHORITIES};
 use kubexm_recipes::{
-    DeleteContext, Deletion, Drain, Identity, OwnAuthorities, PlanContext, Recipe, Renew, RenewContext, Renewed,
-    ResetContext, ResetHost, Running, adoption,
+    DeleteContext, Deletion, Drain, EtcdData, Identity, OwnAuthorities, PlanContext, Recipe, Renew, RenewContext,
+    Renewed, ResetContext, ResetHost, Running, adoption,
 };
 use kubexm_spec::{Digest, one_line};
 
@@ -25,6 +25,7 @@ use crate::home::ClusterHome;
 use crate::identity;
 use crate::observe::Observed;
 use crate::observe::subject::{BundleSurvey, LedgerSurvey, Subject};
+use crate::reset_etcd::{self, ResetData};
 use crate::run::to_continue;
 use crate::session::Session;
 
@@ -120,21 +121,28 @@ impl<'s> Observed<'s, ClusterSource> {
     /// # Errors
     /// No plan can be made from the hosts' ledgers, or a named host is a member of a cluster that stays.
     pub async fn plan(self, only: &[String]) -> Result<Planned<'s, ClusterSource>, SessionError> {
-        self.plan_reset(only, false).await
+        self.plan_reset(only, ResetData::default()).await
     }
 
-    /// The same, with the data of the cluster's Harbor, which holds what others have pushed.
+    /// The same, with data that otherwise outlive the cluster.
     ///
     /// # Errors
-    /// As [`Observed::plan`].
-    pub async fn plan_with_registry_data(self, only: &[String]) -> Result<Planned<'s, ClusterSource>, SessionError> {
-        self.plan_reset(only, true).await
-    }
-
-    async fn plan_reset(self, only: &[String], data: bool) -> Result<Planned<'s, ClusterSource>, SessionError> {
+    /// As [`Observed::plan`]. What the cluster has in an etcd of the user's cannot be deleted.
+    pub async fn plan_reset(
+        self,
+        only: &[String],
+        data: ResetData<'_>,
+    ) -> Result<Planned<'s, ClusterSource>, SessionError> {
         let (site, survey) = self.into_parts();
         refuse_adopted(&site, Pipeline::Reset, &survey).await?;
-        let planned = reset(site.session, &site.subject, &survey, only, data);
+        let etcd = match data.etcd {
+            Some(backup) => {
+                let found = reset_etcd::find((site.session, &site.fleet, &site.subject), &survey, backup).await;
+                Some(site.unless_refused(found).await?)
+            }
+            None => None,
+        };
+        let planned = reset(site.session, &site.subject, &survey, only, (data.registry, etcd));
         let (plan, clean) = site.unless_refused(planned).await?;
         Ok(Planned { site, plan, clean, created: false, authorities: Authorities::default() })
     }
@@ -331,7 +339,7 @@ fn reset(
     source: &ClusterSource,
     survey: &LedgerSurvey,
     only: &[String],
-    data: bool,
+    (data, etcd_data): (bool, Option<EtcdData<'_>>),
 ) -> Result<(Plan, Vec<String>), SessionError> {
     let cluster = source.cluster();
     let identity = Identity::of(cluster, &survey.facts);
@@ -344,6 +352,9 @@ fn reset(
         events::note(session.events, format!("{host}: nothing of kubexm is there, and nothing is done"));
     }
     clean.extend(survey.facts.keys().filter(|host| !wanted(host)).cloned());
+    if etcd_data.is_none() {
+        reset_etcd::report_left(session, cluster);
+    }
     events::phase(session.events, "plan");
     if let Some(warning) = kubexm_recipes::kept_snapshots(&hosts) {
         events::warning(session.events, warning);
@@ -354,7 +365,7 @@ fn reset(
     };
     let registry_data = data.then_some(cluster.registry.data_dir.as_str());
     let cluster_digest = cluster.digest();
-    let cx = ResetContext { cluster: &cluster.name, cluster_id, cluster_digest, hosts, registry_data };
+    let cx = ResetContext { cluster: &cluster.name, cluster_id, cluster_digest, hosts, registry_data, etcd_data };
     Ok((kubexm_recipes::reset(&cx)?, clean))
 }
 

@@ -270,6 +270,7 @@ async fn plan_reset<F: Fleet>(hosts: Vec<(String, Roles)>, fleet: &F) -> Result<
         cluster_digest: kubexm_spec::Digest::of("yaml"),
         hosts: hosts.collect(),
         registry_data: None,
+        etcd_data: None,
     };
     let plan = kubexm_recipes::reset(&cx).map_err(said)?;
     lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::op::{Act, Review};
 use kubexm_plan::{Op, Pipeline, Plan, Step, Undo};
+use kubexm_recipes::{EtcdData, ResetContext, ResetHost};
+use kubexm_spec::cluster::Roles;
 use kubexm_tests::laws::{Case, Simulated};
 use kubexm_tests::samples::{FLEETS, SAMPLES};
 
@@ -107,7 +109,24 @@ async fn list() -> List {
             list.add(pipeline, Case::<Simulated>::of(sample, pipeline).await.expect("a case").plan());
         }
     }
+    list.add(Pipeline::Reset, &reset_with_keys());
     list
+}
+
+/// Of a cluster whose etcd is the user's, which no sample is.
+fn reset_with_keys() -> Plan {
+    let facts = kubexm_recipes::sample::facts("node1", 11);
+    let roles = Roles { control_plane: true, worker: true, etcd: false, registry: false, load_balancer: false };
+    let endpoints = vec!["https://10.0.0.5:2379".to_owned()];
+    let cx = ResetContext {
+        cluster: "demo",
+        cluster_id: None,
+        cluster_digest: kubexm_spec::Digest::of("yaml"),
+        hosts: vec![ResetHost { name: "node1", roles, facts: &facts, ledger: &[] }],
+        registry_data: None,
+        etcd_data: Some(EtcdData { host: "node1", endpoints, prefix: "/registry", keys: 7 }),
+    };
+    kubexm_recipes::reset(&cx).expect("a plan")
 }
 
 /// A section of the document: where its text begins, and where it ends.

@@ -1,13 +1,16 @@
 //! `kubexm-install reset`.
 
+use std::path::PathBuf;
+
 use kubexm_plan::Pipeline;
-use kubexm_session::{Access, RunOptions};
+use kubexm_session::{Access, ResetData, RunOptions};
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::RegistryKind;
 use kubexm_terminal::{Display, Failure};
 
 use super::args::{ClusterArgs, HostArgs, OnFailure, Unreachable};
 use super::resume_command::on_cluster;
+use super::s3_args::S3Args;
 use crate::render::ended;
 use crate::terminal::Shell;
 
@@ -25,6 +28,7 @@ use crate::terminal::Shell;
 ///   kubexm-install reset -f cluster.yaml --unreachable skip -y   # without a host that is gone
 ///   kubexm-install reset -f cluster.yaml --only node3            # a host that such a reset left, when it is back
 ///   kubexm-install reset -f cluster.yaml --delete-registry-data lab   # with what others pushed to its Harbor
+///   kubexm-install reset -f cluster.yaml --etcd-data /srv/backups/lab-20260921T141321Z   # with its keys in an etcd of yours
 ///   kubexm-install reset -f cluster.yaml --roll-back             # of a reset that failed half-way
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -41,6 +45,10 @@ pub struct Args {
     /// cluster is typed, so that no other command line does it by mistake
     #[arg(long, value_name = "CLUSTER", conflicts_with = "roll_back")]
     delete_registry_data: Option<String>,
+    /// Delete the cluster's keys in an etcd of yours too (spec.etcd.type: external); otherwise they stay. It needs a backup of this
+    /// cluster, made by this home or an operator of cluster.yaml, and every control plane; the confirmation is the cluster's name, typed
+    #[arg(long, value_name = "BACKUP", conflicts_with_all = ["roll_back", "only"])]
+    etcd_data: Option<PathBuf>,
     /// Confirm without being asked
     #[arg(short = 'y', long)]
     yes: bool,
@@ -54,6 +62,8 @@ pub struct Args {
     /// Roll back a reset that has not deleted yet [default run: the cluster's last one]
     #[arg(long = "roll-back", alias = "take-back", value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     roll_back: Option<String>,
+    #[command(flatten)]
+    s3: S3Args,
     /// One JSON event a line
     #[arg(long)]
     pub json: bool,
@@ -65,8 +75,15 @@ struct Commands<'a>(&'a Args);
 impl Commands<'_> {
     fn again(&self) -> String {
         let all = self.0.only.iter().fold(self.of_cluster(), |command, host| format!("{command} --only {host}"));
-        match &self.0.delete_registry_data {
+        let all = match &self.0.delete_registry_data {
             Some(cluster) => format!("{all} --delete-registry-data {cluster}"),
+            None => all,
+        };
+        match &self.0.etcd_data {
+            Some(backup) => {
+                let words = [format!("{all} --etcd-data"), S3Args::word(backup)].into_iter().chain(self.0.s3.words());
+                words.collect::<Vec<_>>().join(" ")
+            }
             None => all,
         }
     }
@@ -107,6 +124,16 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     if args.roll_back.is_none() {
         shell.check_can_confirm()?;
     }
+    let etcd = match &args.etcd_data {
+        Some(backup) => {
+            let place = args.s3.place(backup)?;
+            place.check_backup()?;
+            let operators = source.cluster().proven_operators();
+            let local = shell.wait(session.local_backup(&place, Some(&operators)))?;
+            Some(session.etcd_backup(&source, local)?)
+        }
+        None => None,
+    };
     let access = Access::obtain(&session, source.cluster(), &cluster.trust, &hosts)?;
     let options = RunOptions::strict(args.on_failure.into(), &commands);
     let skip = args.unreachable == Unreachable::Skip;
@@ -125,11 +152,8 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
                 ),
             };
             let observed = session.observe("reset", source, &access, &hosts, unreachable).await?;
-            let planned = match args.delete_registry_data {
-                None => observed.plan(&args.only).await?,
-                Some(_) => observed.plan_with_registry_data(&args.only).await?,
-            };
-            planned.check().await?.start(options).await?.finish().await
+            let data = ResetData { registry: args.delete_registry_data.is_some(), etcd: etcd.as_ref() };
+            observed.plan_reset(&args.only, data).await?.check().await?.start(options).await?.finish().await
         })?,
     };
     ended::report(&ended, &commands.again(), display)

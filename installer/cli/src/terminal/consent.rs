@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write as _};
 use async_trait::async_trait;
 use kubexm_engine::backup::{BackupAbout, SnapshotName};
 use kubexm_engine::clock::rfc3339;
+use kubexm_plan::op::{Act, EtcdKeysDelete, Op};
 use kubexm_plan::{Pipeline, Plan};
 use kubexm_session::events::{note, warning};
 use kubexm_session::{
@@ -77,6 +78,9 @@ impl<'d> Terminal<'d> {
             Change::Run { plan, drift, missing, backup } => {
                 let sentences = plan.pipeline.row().sentences;
                 self.show(plan, drift);
+                if let Some(keys) = keys_of_etcd(plan) {
+                    warning(&shown, what_is_deleted(keys));
+                }
                 if let Some(text) = pipelines::before(plan) {
                     note(&shown, text);
                 }
@@ -102,7 +106,10 @@ impl<'d> Terminal<'d> {
                     };
                     warning(&shown, text);
                 }
-                sentences.question
+                match keys_of_etcd(plan) {
+                    Some(_) => "Type the name of the cluster to remove it, with its keys in your etcd",
+                    None => sentences.question,
+                }
             }
             Change::Rollback { run, plan, changed } => {
                 let hosts: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -152,7 +159,7 @@ impl Confirm for Terminal<'_> {
         if self.yes {
             return Answer::Yes;
         }
-        let typed = matches!(question.change, Change::Run { plan, .. } if plan.pipeline.row().confirmed_by_name);
+        let typed = matches!(question.change, Change::Run { plan, .. } if plan.pipeline.row().confirmed_by_name || keys_of_etcd(plan).is_some());
         let yes = if typed { self.is_typed(prompt, question.cluster).await } else { self.is_yes(prompt).await };
         if yes { Answer::Yes } else { Answer::No }
     }
@@ -169,6 +176,23 @@ impl Confirm for Terminal<'_> {
             false => WithoutThem::Keep,
         }
     }
+}
+
+/// The keys that a plan deletes in an etcd of the user's.
+fn keys_of_etcd(plan: &Plan) -> Option<&EtcdKeysDelete> {
+    plan.steps.iter().flat_map(|step| &step.ops).find_map(|op| match op {
+        Op::Act(Act::EtcdKeysDelete(keys)) => Some(keys),
+        _ => None,
+    })
+}
+
+fn what_is_deleted(EtcdKeysDelete { endpoints, prefix, keys }: &EtcdKeysDelete) -> String {
+    format!(
+        "{} below {prefix}/ in your etcd at {} are deleted, once every API server has stopped: all objects of the cluster with their Secrets. \
+         Only the backup has them then. Others may use that etcd: nothing that does not begin with {prefix}/ is touched",
+        counted(*keys, "key"),
+        endpoints.join(", ")
+    )
 }
 
 /// Nodes that are named one by one.
@@ -266,6 +290,20 @@ mod tests {
         let digest = Digest::of("plan");
         let text = unsigned_plan(&digest);
         assert!(text.contains("no signature covers this plan") && text.contains(&digest.to_string()), "{text}");
+    }
+
+    #[test]
+    fn what_is_deleted_in_an_etcd_of_others_is_told_with_its_count_its_endpoints_and_its_prefix() {
+        let mut plan = sample::plan(&sample::cluster()).unwrap();
+        assert!(keys_of_etcd(&plan).is_none(), "only a plan that deletes them asks for the name");
+        let endpoints = vec!["https://10.0.0.5:2379".to_owned(), "https://10.0.0.6:2379".to_owned()];
+        let act = EtcdKeysDelete { endpoints, prefix: "/lab/registry".to_owned(), keys: 1234 };
+        let why = kubexm_plan::Undo::Irreversible { why: "x".to_owned() };
+        plan.steps.push(kubexm_plan::Step::on("a", "reset.etcd", "x").ensure(act).undo(why).build());
+        let text = what_is_deleted(keys_of_etcd(&plan).unwrap());
+        for part in ["1234 keys", "/lab/registry/", "https://10.0.0.5:2379, https://10.0.0.6:2379", "Others may use"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kubexm_plan::depot::DepotContent;
-use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk};
+use kubexm_plan::etcd_check::{EtcdAnswer, EtcdAsk, KeysOf};
 use kubexm_plan::{Facts, ObservedState, ProbeAnswer, SlotProvider, Step, StepDrift, StepId, Survey, mesh};
 
 use super::LinkError;
@@ -241,12 +241,15 @@ pub(crate) fn etcd(host: &str, asked: &EtcdAsk, mut answer: EtcdAnswer) -> Resul
         return Err(untrusted(host, "it answered for members of etcd that it was not asked about".to_owned()));
     }
     // What a user's etcd says of itself comes the same way.
-    let EtcdAnswer { endpoints, members, why, keys: _ } = &mut answer;
+    let EtcdAnswer { endpoints, members, why, keys: _, keys_of } = &mut answer;
     let texts = endpoints.iter_mut().flat_map(|one| [&mut one.version, &mut one.cluster, &mut one.trouble]);
     texts.chain([why]).flatten().for_each(|text| cut(text, LONGEST_LINE));
     if let Some(members) = members {
         members.truncate(MOST_MEMBERS);
         members.iter_mut().for_each(|member| cut(member, LONGEST_LINE));
+    }
+    if let Some(KeysOf::Shared(folder)) = keys_of {
+        cut(folder, LONGEST_LINE);
     }
     Ok(answer)
 }

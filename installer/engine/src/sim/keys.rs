@@ -51,6 +51,7 @@ pub(super) fn key(resource: &Resource) -> Option<Key> {
         | Resource::PackageManager
         | Resource::Node(_)
         | Resource::Member(_)
+        | Resource::EtcdKeys(_)
         | Resource::Script(_)
         | Resource::Kubeadm => return None,
         Resource::ControlPlane | Resource::Pods | Resource::StaticPod(_) | Resource::Network => return None,

@@ -8,6 +8,7 @@ use kubexm_plan::etcd;
 use kubexm_spec::digest::Hasher;
 use serde_json::{Value, json};
 
+use super::external;
 use super::rooted::RootedSystem;
 use super::state::{Cluster, ETCD_FOLDER, Member, State};
 use crate::OpError;
@@ -23,6 +24,9 @@ pub(super) fn answer(
     request: &HttpsRequest<'_>,
 ) -> Result<(u16, Vec<u8>), OpError> {
     let away = || OpError::other(format!("{}: Connection refused", request.url));
+    if let Some(answer) = external::answer(system, request)? {
+        return Ok(answer);
+    }
     let (host, path) = request.url.trim_start_matches("https://").split_once(":2379/").ok_or_else(away)?;
     let own = system.address()?;
     let asked = if host == "127.0.0.1" { own.as_str() } else { host };

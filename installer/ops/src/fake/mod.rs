@@ -12,6 +12,7 @@ mod etcd;
 mod control_plane;
 mod cri_o;
 mod docker;
+mod external;
 mod harbor;
 pub mod harbor_host;
 mod harbor_state;

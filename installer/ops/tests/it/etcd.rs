@@ -244,6 +244,7 @@ fn an_etcd_is_asked_for_versions_members_and_keys_without_a_file_on_the_host() {
             ca: "pem".to_owned(),
             certificate: "pem".to_owned(),
             prefix: "/registry".to_owned(),
+            of: None,
         };
         etcd_check::ask(&host.machine, &ask, b"key")
     };

@@ -12,6 +12,7 @@ mod encrypted_backup;
 mod etcd;
 mod etcd_snapshot;
 mod evidence;
+mod external_etcd;
 mod facts;
 mod filled;
 mod from_backup;

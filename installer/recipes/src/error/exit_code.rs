@@ -46,6 +46,7 @@ impl RecipeError {
             | Self::NetworkChanged { .. }
             | Self::StorageChanged { .. }
             | Self::CannotRenew { .. }
+            | Self::CannotDeleteEtcd { .. }
             | Self::CannotRestore { .. }
             | Self::Unobserved { .. }
             | Self::NewerLedger { .. }

@@ -91,6 +91,12 @@ pub fn is_keyspace(found: &str, external: &ExternalEtcd) -> bool {
     lines.next() == Some(external.prefix.as_str()) && lines.any(|line| external.endpoints.iter().any(|one| one == line))
 }
 
+/// Endpoints that cluster.yaml has, and that a control plane's API server was given.
+pub fn named_in(found: &str, external: &ExternalEtcd) -> Vec<String> {
+    let given: BTreeSet<&str> = found.lines().skip(1).collect();
+    external.endpoints.iter().filter(|one| given.contains(one.as_str())).cloned().collect()
+}
+
 fn text<'a>(cx: &PlanContext<'a>, file: Option<&MaterialFile>) -> Result<&'a str, RecipeError> {
     let missing = || RecipeError::Unsupported {
         what: "an etcd of your own without certificates".to_owned(),

@@ -18,6 +18,8 @@ pub(super) use owned::{Owned, of_host};
 pub use snapshots::kept_snapshots;
 
 const KUBELET: &str = "kubelet.service";
+/// The step of a host that removes kubexm's files.
+pub(super) const REVERT: &str = "reset.revert";
 
 /// Refuses mounts of others in folders that the removal would delete, before anything is stopped.
 pub(super) fn refuse_mounts<'a>(
@@ -69,7 +71,7 @@ pub(super) fn chain(host: &str, owned: &Owned, after: &[StepId]) -> Vec<Step> {
     }
     if !owned.ops.is_empty() {
         let (ops, before) = (owned.ops.clone(), owned.before.clone());
-        let step = Step::on(host, "reset.revert", "Restore earlier files, packages and settings").timeout_s(600);
+        let step = Step::on(host, REVERT, "Restore earlier files, packages and settings").timeout_s(600);
         steps.push(step.ensure(Reset::Reverted { ops, before }).undo(Undo::RestoreBefore).build());
     }
     let mut before = after.to_vec();

@@ -33,7 +33,7 @@ pub use create_from_backup::create_from_backup;
 pub use delete_node::{DeleteContext, Deletion, delete_node};
 pub use host_removal::kept_snapshots;
 pub use registry_prune::{Bundle, Keep, PruneContext, Pruned, bundles, gone_images, registry_prune};
-pub use reset::{ResetContext, ResetHost, reset};
+pub use reset::{EtcdData, ResetContext, ResetHost, reset};
 pub use restore::{RestoreContext, restore, restored_cluster};
 pub use upgrade::{PauseAfter, Upgrade, UpgradeOptions, upgrade};
 

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::{ClusterId, Pipeline, Plan, Step, StepId};
+use kubexm_plan::op::EtcdKeysDelete;
+use kubexm_plan::{ClusterId, Pipeline, Plan, Step, StepId, Undo};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::Roles;
 
@@ -28,7 +29,26 @@ pub struct ResetContext<'a> {
     pub hosts: Vec<ResetHost<'a>>,
     /// The folder of the registry's data, if it is deleted too; it holds what others have pushed.
     pub registry_data: Option<&'a str>,
+    /// What the cluster has in an etcd of the user's, if it is deleted too.
+    pub etcd_data: Option<EtcdData<'a>>,
 }
+
+/// What a cluster has in an etcd of the user's.
+#[derive(Clone, Debug)]
+pub struct EtcdData<'a> {
+    /// The control plane whose API server's certificate is used.
+    pub host: &'a str,
+    /// `https://10.0.0.5:2379`.
+    pub endpoints: Vec<String>,
+    /// What its keys begin with.
+    pub prefix: &'a str,
+    /// How many they are.
+    pub keys: u64,
+}
+
+/// Why that cannot be rolled back.
+const ETCD_WHY: &str =
+    "the cluster's objects are deleted from the site's own etcd; what was written since the backup is lost";
 
 /// The order in which hosts are reset: hosts that others need come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,16 +76,32 @@ pub fn reset(cx: &ResetContext<'_>) -> Result<Plan, RecipeError> {
     host_removal::refuse_mounts(groups.values().flatten())?;
     let mut steps: Vec<Step> = Vec::new();
     let mut last: Vec<StepId> = Vec::new();
+    let mut held = None;
     for group in groups.values() {
         let mut ends = Vec::new();
         for (host, owned) in group {
-            let chain = host_removal::chain(host.name, owned, &last);
+            let mut chain = host_removal::chain(host.name, owned, &last);
+            // It removes the certificate with which the keys are deleted.
+            if cx.etcd_data.as_ref().is_some_and(|data| data.host == host.name) {
+                held = chain.pop_if(|step| step.id.0.ends_with(host_removal::REVERT));
+            }
             ends.extend(chain.last().map(|step| step.id.clone()));
             steps.extend(chain);
         }
         // A group of hosts with nothing left to stop does not delay other groups.
         if !ends.is_empty() {
             last = ends;
+        }
+    }
+    // No API server runs any more, and whatever can fail and be rolled back has been done, but for what needs the certificate.
+    if let Some(data) = &cx.etcd_data {
+        let deleted = delete_keys(data, &last);
+        last = vec![deleted.id.clone()];
+        steps.push(deleted);
+        if let Some(revert) = held {
+            let revert = Step { after: std::mem::take(&mut last), ..revert };
+            last = vec![revert.id.clone()];
+            steps.push(revert);
         }
     }
     for (host, owned) in groups.values().flatten() {
@@ -85,6 +121,18 @@ pub fn reset(cx: &ResetContext<'_>) -> Result<Plan, RecipeError> {
         texts: BTreeMap::new(),
         steps,
     })
+}
+
+fn delete_keys(data: &EtcdData<'_>, after: &[StepId]) -> Step {
+    let title = "Delete what the cluster has in the site's own etcd";
+    let act = EtcdKeysDelete { endpoints: data.endpoints.clone(), prefix: data.prefix.to_owned(), keys: data.keys };
+    let step = Step::on(data.host, "reset.etcd", title).timeout_s(600);
+    after
+        .iter()
+        .fold(step, |step, id| step.after(id))
+        .ensure(act)
+        .undo(Undo::Irreversible { why: ETCD_WHY.to_owned() })
+        .build()
 }
 
 fn position(host: &ResetHost<'_>, first: Option<&str>) -> Position {

@@ -12,6 +12,7 @@ use kubexm_spec::cluster::Roles;
 use kubexm_spec::{Digest, ExitCode, Family};
 use serde_json::json;
 
+mod etcd_data;
 mod later_runs;
 
 fn facts(host: &str, cluster: Option<&str>) -> Facts {
@@ -109,7 +110,14 @@ fn a_cluster() -> Vec<Record> {
 
 fn planned(hosts: Vec<ResetHost<'_>>) -> Result<Plan, RecipeError> {
     let cluster_digest = Digest::of("yaml");
-    reset(&ResetContext { cluster: "demo", cluster_id: None, cluster_digest, hosts, registry_data: None })
+    reset(&ResetContext {
+        cluster: "demo",
+        cluster_id: None,
+        cluster_digest,
+        hosts,
+        registry_data: None,
+        etcd_data: None,
+    })
 }
 
 fn host<'a>(name: &'a str, roles: &str, facts: &'a Facts, ledger: &'a [Record]) -> ResetHost<'a> {
@@ -135,7 +143,8 @@ fn data_of_the_registry_stay_unless_they_are_asked_for() {
     let planned = |registry: bool, registry_data| {
         let (cluster_digest, roles) = (Digest::of("yaml"), if registry { "cwr" } else { "cw" });
         let hosts = vec![host("node1", roles, &facts, &ledger)];
-        let cx = ResetContext { cluster: "demo", cluster_id: None, cluster_digest, hosts, registry_data };
+        let cx =
+            ResetContext { cluster: "demo", cluster_id: None, cluster_digest, hosts, registry_data, etcd_data: None };
         let plan = reset(&cx).expect("a plan");
         lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
         let purged = |op: &Op| match op {

@@ -59,6 +59,7 @@ fn asked(
         ca: text(&external.ca_file)?,
         certificate: text(&external.cert_file)?,
         prefix: external.prefix.clone(),
+        of: None,
     };
     Ok((ask, read_secret(session, cx.cluster, EXTERNAL_ETCD_KEY)?))
 }
@@ -218,6 +219,7 @@ mod tests {
             keys: Some(0),
             members: Some(endpoints),
             why: None,
+            keys_of: None,
         }
     }
 

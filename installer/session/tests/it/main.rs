@@ -22,6 +22,7 @@ mod out_of_reach;
 mod own_certs;
 mod recorded;
 mod registry;
+mod reset_etcd;
 mod restore;
 mod roles;
 mod run_report;

@@ -16,7 +16,7 @@ use crate::bundle::{cluster_yaml, write_bundle};
 use crate::sessions::{NoSecrets, Site};
 
 /// A backup for this home by somebody else, whom cluster.yaml names as an operator. Its archive is none, which is found last.
-fn site() -> (Site, PathBuf, String) {
+pub fn site() -> (Site, PathBuf, String) {
     let folder = tempfile::tempdir().unwrap();
     let other = OperatorIdentity::read_or_make(&folder.path().join("identity"), &|_| Err(String::new())).unwrap();
     let operators = format!("spec:\n  operators: [{{name: ops2, recipient: {}}}]\n", other.recipient());

@@ -313,13 +313,23 @@ fn a_kubelets_certificate_is_one_certificate_with_one_key() {
 fn what_etcd_says_of_itself_has_an_end() {
     use kubexm_plan::etcd_check::EndpointAnswer;
     let (ca, certificate, prefix) = (String::new(), String::new(), "/registry".to_owned());
-    let asked = EtcdAsk { endpoints: vec!["https://a:2379".to_owned()], ca, certificate, prefix };
+    let asked = EtcdAsk { endpoints: vec!["https://a:2379".to_owned()], ca, certificate, prefix, of: None };
     let long = || "x".repeat(1 << 20);
     let endpoint =
         EndpointAnswer { endpoint: asked.endpoints[0].clone(), trouble: Some(long()), ..EndpointAnswer::default() };
-    let answer =
-        EtcdAnswer { endpoints: vec![endpoint], keys: None, members: Some(vec![long(); 500]), why: Some(long()) };
+    let answer = EtcdAnswer {
+        endpoints: vec![endpoint],
+        members: Some(vec![long(); 500]),
+        why: Some(long()),
+        ..EtcdAnswer::default()
+    };
+    let answer = EtcdAnswer { keys_of: Some(kubexm_plan::etcd_check::KeysOf::Shared(long())), ..answer };
     let kept = etcd("n1", &asked, answer).expect("an answer");
+    let folder = match &kept.keys_of {
+        Some(kubexm_plan::etcd_check::KeysOf::Shared(folder)) => folder.len(),
+        _ => 0,
+    };
+    assert!((1..2 * LONGEST_LINE).contains(&folder));
     let longest =
         kept.members.iter().flatten().chain(&kept.why).chain(&kept.endpoints[0].trouble).map(String::len).max();
     assert!(longest < Some(2 * LONGEST_LINE) && kept.members.map(|all| all.len()) == Some(MOST_MEMBERS));

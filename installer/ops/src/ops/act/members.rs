@@ -215,7 +215,7 @@ impl Client {
         Ok(Status { version, cluster, trouble, database, ahead_s: date.as_deref().and_then(ahead_s) })
     }
 
-    fn call(&self, machine: &Machine, endpoint: &str, verb: &str, body: &str) -> Result<Value, OpError> {
+    pub(crate) fn call(&self, machine: &Machine, endpoint: &str, verb: &str, body: &str) -> Result<Value, OpError> {
         self.call_dated(machine, endpoint, verb, body).map(|(value, _)| value)
     }
 
@@ -316,7 +316,7 @@ pub(crate) fn own(machine: &Machine) -> Result<Option<Reach>, OpError> {
 }
 
 /// The range of all keys that begin with a text, as the gateway takes it.
-fn range_of(prefix: &str) -> (String, String) {
+pub(crate) fn range_of(prefix: &str) -> (String, String) {
     let mut end = prefix.as_bytes().to_vec();
     if let Some(last) = end.last_mut() {
         *last = last.saturating_add(1);

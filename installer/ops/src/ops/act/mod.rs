@@ -1,5 +1,6 @@
 //! The reviewed list of imperative actions: how each is detected, executed and cleaned up.
 
+mod etcd_keys_delete;
 mod files;
 mod from_backup;
 mod ignored;

@@ -3,6 +3,7 @@
 
 mod drained_for;
 mod effect;
+mod etcd_keys_delete;
 mod kind;
 mod kubeadm_init;
 mod kubeadm_join;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use drained_for::DrainedFor;
 pub use effect::Effect;
+pub use etcd_keys_delete::EtcdKeysDelete;
 pub use kind::{ActKind, Progress, Review};
 pub use kubeadm_init::{KubeadmInit, RestoredEtcd};
 pub use kubeadm_join::KubeadmJoin;
@@ -51,7 +53,7 @@ use crate::resource::ResourceChange;
 macro_rules! acts {
     ([$($then:tt)+] $($with:tt)*) => {
         $($then)+! { [$($with)*] KubeadmInit KubeadmJoin NodeLookup("nodeAwaited") NodeDelete KubeadmReset ScriptRun ScriptUndo
-            NodeCordon NodeDrain NodeUncordon MemberRemove KubeadmUpgrade KubeadmUpgradeUndo }
+            NodeCordon NodeDrain NodeUncordon MemberRemove KubeadmUpgrade KubeadmUpgradeUndo EtcdKeysDelete }
     };
 }
 
