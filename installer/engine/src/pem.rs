@@ -14,8 +14,9 @@ use x509_parser::parse_x509_certificate;
 use x509_parser::x509::AttributeTypeAndValue;
 
 use crate::EngineError;
-use crate::pki::BACKDATED;
 
+/// Hosts' clocks may be behind.
+pub(crate) const BACKDATED: Duration = Duration::hours(1);
 /// A certificate with less remaining validity is made anew, or with less than a quarter of its own, where that is shorter: one that was
 /// just made is never due.
 const RENEW_BEFORE: Duration = Duration::days(30);

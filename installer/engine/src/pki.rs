@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 use crate::EngineError;
 use crate::files::plain_name;
 use crate::operator::OperatorIdentity;
-use crate::pem::{self, Pair};
+use crate::pem::{self, BACKDATED, Pair};
 use crate::pki_files::{PkiFiles, is_pki_file};
 use crate::pki_folder::PkiFolder;
 use crate::sealed::SealedAuthorities;
@@ -30,8 +30,6 @@ use crate::slots::SlotSource;
 
 /// How long a CA or a certificate is valid where the plan, an earlier program's, says nothing: ten years of 365 days.
 const VALIDITY: Duration = Duration::days(3650);
-/// Hosts' clocks may be behind.
-pub(crate) const BACKDATED: Duration = Duration::hours(1);
 /// The pki folder of a cluster. Used under the lock of the cluster's folder.
 #[derive(Clone, Debug)]
 pub struct ClusterPki {
