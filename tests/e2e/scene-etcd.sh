@@ -204,9 +204,17 @@ their_status() { fleet status -f "$FLEET_YAML" --json | grep -q '"name":"theirs"
 check "status shows its member" their_status
 check "a second create changes nothing on any host" fleet_changes_nothing
 check "a backup is made of it" install backup --to "$WORK/their-backups" -f "$FLEET_YAML"
-check "the cluster is reset" install reset -f "$FLEET_YAML" -y
+theirs put /lab/registry2/x y
+their_backup() { find "$WORK/their-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1; }
+other_backup() { find "$WORK/etcd-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1; }
+check "its keys are not deleted with a backup of another cluster" says 57 "" install reset -f "$FLEET_YAML" --etcd-data "$(other_backup)" -y
+check "and are there still" keys
+check "the cluster is reset, with its keys in their etcd" install reset -f "$FLEET_YAML" --etcd-data "$(their_backup)" -y
 check "its hosts are as they were before" as_before
-check "their etcd has what it had" keys
+no_keys() { [ -z "$(theirs get --prefix --keys-only --limit 1 /lab/registry/)" ]; }
+check "nothing of it is in their etcd" no_keys
+others() { theirs get /lab/registry2/x | grep -qx y; }
+check "and what others have there stays" others
 FLEET=(n1 n2 n3)
 lab host down --all
 HOME_NAME=home
