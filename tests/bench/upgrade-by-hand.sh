@@ -32,4 +32,6 @@ for host in "${hosts[@]:1}"; do
 done
 until [ "$(kubectl get nodes -o "jsonpath={.items[*].status.nodeInfo.kubeletVersion}" | tr ' ' '\n' | sort -u)" = "v$VERSION" ]; do sleep 0.5; done
 kubectl wait --for=condition=Ready nodes --all --timeout=180s
+# Not of pods of before, which kubectl would wait for until they are gone, and then call them not found.
+kubectl rollout status --namespace kube-system daemonset/kube-proxy --timeout=300s
 kubectl wait --for=condition=Ready pods --all -A --timeout=300s
