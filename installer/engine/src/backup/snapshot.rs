@@ -156,7 +156,7 @@ impl SnapshotFile {
         }
     }
 
-    /// Writes it into an archive of a backup in a folder, encrypted for this key. `wrote` is told of bytes that were written.
+    /// Writes it into an archive of a backup in a folder, encrypted for this key. `wrote` gets the number of bytes that were written.
     ///
     /// # Errors
     /// It was changed since it was verified, or the folder cannot be written.
