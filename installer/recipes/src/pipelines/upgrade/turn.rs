@@ -82,8 +82,8 @@ impl<'f, 'a> Turns<'f, 'a> {
     /// Whether no control plane comes after this one. kubeadm has seen its static pods run with the new version; kubelet, which was started
     /// anew since, takes ten seconds until it says so of them again. What waits for that is the next control plane, and the end of the run.
     fn is_last_plane(&self, node: &PlannedHost<'_>) -> bool {
-        let others = self.nodes.iter().filter(|other| other.roles.control_plane && other.name() != self.first.name());
-        others.last().unwrap_or(&self.first).name() == node.name()
+        let is_other = |other: &&PlannedHost<'_>| other.roles.control_plane && other.name() != self.first.name();
+        self.nodes.iter().rfind(is_other).unwrap_or(&self.first).name() == node.name()
     }
 
     /// The last step of a node's turn.
