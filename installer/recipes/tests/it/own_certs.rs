@@ -190,7 +190,7 @@ fn a_renewal_that_has_begun_looks_at_every_certificate_again_also_where_etcd_doe
     }
     assert_eq!(written(steps[0])[0], DEPOT[0]);
     assert!(ids.contains(&"node1/certs.etcd-healthy".to_owned()), "all get theirs before the first is asked: {ids:?}");
-    for (_, provider) in &plan.slots {
+    for provider in plan.slots.values() {
         let SlotProvider::Certificate(usage) = provider else { continue };
         assert!(usage.replaces.is_empty(), "the ones that were issued stay: {usage:?}");
     }
