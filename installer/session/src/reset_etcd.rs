@@ -83,7 +83,7 @@ pub(crate) async fn find<'a>(
     let Some(external) = external(cluster) else { return Err(refused(vec!["etcd is not the user's".to_owned()])) };
     let identity = Identity::of(cluster, &survey.facts);
     let id = identity.id.ok_or_else(|| {
-        let text = "the hosts have no cluster id, so it cannot be told whether the backup is of this cluster";
+        let text = "the hosts have no cluster id, so it is not known whether the backup is of this cluster";
         BackupError::CannotMake(text.to_owned())
     })?;
     backup.local.named(backup.header.check_cluster(backup.local.folder(), &cluster.name, id))?;

@@ -115,7 +115,7 @@ impl<'s> Observed<'s, RestoreSource> {
             let RestoreSource { source, backup: OpenedBackup { local, header, .. }, snapshot } = &site.subject;
             let cluster = source.cluster();
             let id = restored_cluster(cluster, &survey.facts).ok_or_else(|| {
-                let text = "the hosts have no cluster id, so it cannot be told whether the backup is of this cluster; a restore \
+                let text = "the hosts have no cluster id, so it is not known whether the backup is of this cluster; a restore \
                             is for the hosts that the cluster runs on";
                 BackupError::CannotMake(text.to_owned())
             })?;

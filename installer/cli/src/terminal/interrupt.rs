@@ -26,6 +26,18 @@ where
     }
 }
 
+/// Cancels the token with the first SIGINT or SIGTERM; listens from the moment of the call, within a runtime.
+pub fn cancels(token: CancellationToken) -> Result<impl Future<Output = ()>, Failure> {
+    let (mut interrupts, mut terminations) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    Ok(async move {
+        tokio::select! {
+            _ = interrupts.recv() => {}
+            _ = terminations.recv() => {}
+        }
+        token.cancel();
+    })
+}
+
 fn listen(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|error| Failure::new(ExitCode::Internal, format!("cannot listen for signals: {error}")))
 }

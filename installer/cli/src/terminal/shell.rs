@@ -84,4 +84,13 @@ impl<'d> Shell<'d> {
     pub fn wait<T>(&self, work: impl Future<Output = Result<T, SessionError>>) -> Result<T, Failure> {
         start::runtime()?.block_on(interrupt::watched(&*self.events, &self.cancel, work))
     }
+
+    /// Does work of this thread, which asks the session whether it was interrupted, while the first SIGINT or SIGTERM is listened for.
+    pub fn work<T>(&self, work: impl FnOnce() -> Result<T, SessionError>) -> Result<T, Failure> {
+        let (runtime, token) = (start::runtime()?, self.cancel.clone());
+        let listening = runtime.enter();
+        runtime.spawn(interrupt::cancels(token)?);
+        drop(listening);
+        Ok(work()?)
+    }
 }

@@ -42,7 +42,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::looking(display)?;
     let (session, place) = (shell.session(), args.s3.place(&args.backup)?);
     let backup = shell.wait(session.local_backup(&place, Some(&args.sender)))?;
-    let files = session.extract_backup(&backup, &args.sender, &args.to)?;
+    let files = shell.work(|| session.extract_backup(&backup, &args.sender, &args.to))?;
     let to = args.to.display();
     match display.mode() {
         Mode::Json => display.answer(&json!({"folder": args.to.to_string_lossy(), "files": files}).to_string()),
