@@ -48,7 +48,7 @@ tools() {
 origins() {
   local folder
   mkdir -p "$WORK/origins" "$LAB/registry"
-  for folder in bin k8s oci origin registry; do ln -sfn "$LAB/$folder" "$WORK/origins/$folder"; done
+  for folder in bin k8s oci oci-balancers origin packages registry; do ln -sfn "$LAB/$folder" "$WORK/origins/$folder"; done
   KUBEXM_LAB=$WORK/origins lab origins "$1" >&2
 }
 

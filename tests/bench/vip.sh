@@ -7,7 +7,6 @@ VIP_NODES=(b1 10.77.0.31 b2 10.77.0.32)
 BALANCERS=(l1 10.77.0.21 l2 10.77.0.22)
 
 say "an address that moves"
-lab keepalived >&2
 lab net up
 lab cluster-yaml --control-planes 2 "${VIP_NODES[@]}" "${BALANCERS[@]}" |
   sed "s|roleGroups: .*|roleGroups: {master: [b1, b2], worker: [b1, b2], loadbalancer: [l1, l2]}|; s|bundle: {|bundle: {os: [debian-12], |" > "$WORK/vip.yaml"
