@@ -47,7 +47,8 @@ say "the same again, and the other commands of day two"
 for round in $(seq "$RUNS"); do
   for verb in upgrade create add-node "certs renew"; do
     timed "$round" "no-op-${verb// /-}" bash -c "of '$verb' $LAB_K8S_NEXT -y"
-    python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/out.log" >&2
+    # A renewal without anything to renew has no steps.
+    [ "$verb" = "certs renew" ] || python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/out.log" >&2
   done
   timed "$round" no-op-certs-check bash -c "of 'certs check' $LAB_K8S_NEXT"
   timed "$round" no-op-drift bash -c "of drift $LAB_K8S_NEXT"

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use kubexm_engine::sim;
 use kubexm_plan::facts::{InstalledPackages, Stamp, StateFolder};
 use kubexm_plan::{Facts, Pipeline};
-use kubexm_spec::cluster::RegistryKind;
+use kubexm_spec::cluster::{EtcdKind, RegistryKind};
 use kubexm_spec::{Cluster, Family, cluster};
 
 /// A sample: its cluster.yaml, and what is special about its hosts.
@@ -459,6 +459,16 @@ impl Sample {
             if !others.contains(&name.as_str()) {
                 facts.state_folders.clear();
                 facts.joined = nodes.control_plane.contains(name) || nodes.worker.contains(name);
+                if cluster.etcd.kind == EtcdKind::Kubexm {
+                    let folder = if cluster.etcd.has_own_folder() {
+                        format!("{}\n", cluster.etcd.data_dir)
+                    } else {
+                        String::new()
+                    };
+                    facts.etcd_formed = nodes.etcd.contains(name).then(|| format!("demo\n3.6.5\n{folder}"));
+                    let is_first = nodes.control_plane.first() == Some(name);
+                    facts.kubeadm_config_text = is_first.then(|| self.configured(others));
+                }
                 facts.stamp = Some(Stamp {
                     cluster: "demo".to_owned(),
                     run: "run".to_owned(),
@@ -472,6 +482,15 @@ impl Sample {
             }
         }
         all
+    }
+
+    /// What kubeadm was told of an etcd of kubexm's own.
+    fn configured(&self, others: &[&str]) -> String {
+        let cluster = self.cluster();
+        let members = cluster.role_groups.etcd.iter().filter(|name| !others.contains(&name.as_str()));
+        let hosts = members.filter_map(|name| cluster.host(name));
+        let urls: String = hosts.map(|host| format!("    - https://{}:2379\n", host.address)).collect();
+        format!("kind: ClusterConfiguration\netcd:\n  external:\n    endpoints:\n{urls}")
     }
 
     /// The sample without the hosts that `add-node` adds: what it adds them to.

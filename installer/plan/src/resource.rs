@@ -58,6 +58,10 @@ pub enum Resource {
     Node(String),
     /// A member of etcd, by its name.
     Member(String),
+    /// The members that the host's API server asks.
+    EtcdServers,
+    /// The members in kubeadm's configuration of the cluster.
+    EtcdEndpoints,
     /// Keys in an etcd of the user's, by what they begin with.
     EtcdKeys(String),
     /// A taint of a node.
@@ -133,6 +137,8 @@ impl fmt::Display for Resource {
             Self::HarborImage(name) => write!(f, "image {name} in Harbor"),
             Self::Node(name) => write!(f, "node {name}"),
             Self::Member(name) => write!(f, "etcd member {name}"),
+            Self::EtcdServers => f.write_str("the API server's members of etcd"),
+            Self::EtcdEndpoints => f.write_str("kubeadm's members of etcd"),
             Self::EtcdKeys(prefix) => write!(f, "keys of etcd below {prefix}/"),
             Self::Taint { node, key } => write!(f, "node {node} taint {key}"),
             Self::Label { node, key } => write!(f, "node {node} label {key}"),

@@ -47,4 +47,4 @@ pub use identity::{Identity, NonMember};
 pub use mesh::{Mesh, mesh};
 pub use modules::drain::Drain;
 pub use pipelines::*;
-pub use preflight::{Finding, preflight, preflight_before_upgrade};
+pub use preflight::{Finding, preflight, preflight_before_join, preflight_before_upgrade};

@@ -20,7 +20,7 @@ pub fn run(
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options()?);
     let again = Again { bundle: &args.bundle, hosts: &args.hosts, failure: &args.failure };
     let opened = session.open(&bundle)?.setting_aside(aside.set_aside).without_fan_out(args.failure.no_fan_out);
-    let opened = opened.with_new_registry_ca(ca.new_registry_ca).for_upgrade(matches!(recipe, Recipe::Upgrade(_)));
+    let opened = opened.with_new_registry_ca(ca.new_registry_ca).for_pipeline(recipe.pipeline());
     let opened = opened.comparing_packages(matches!(recipe, Recipe::Upgrade(options) if options.os_packages));
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;

@@ -72,18 +72,18 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let shell = Shell::looking(display)?;
     let (session, bundle, hosts) = (shell.session(), args.bundle.options(), args.hosts.options()?);
     let opened = session.open(&bundle)?.setting_aside(args.aside.set_aside);
-    let opened = opened.with_new_registry_ca(args.ca.new_registry_ca).for_upgrade(args.pipeline == Planned::Upgrade);
     let upgrade = args.upgrade.options();
-    let opened = opened.comparing_packages(args.pipeline == Planned::Upgrade && upgrade.os_packages);
-    opened.check_remembered(&session)?;
-    opened.check_closed_world()?;
-    let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let recipe = match args.pipeline {
         Planned::Create => Recipe::Create,
         Planned::AddNode => Recipe::AddNode(&[]),
         Planned::AddonsApply => Recipe::AddonsApply(&[]),
         Planned::Upgrade => Recipe::Upgrade(&upgrade),
     };
+    let opened = opened.with_new_registry_ca(args.ca.new_registry_ca).for_pipeline(recipe.pipeline());
+    let opened = opened.comparing_packages(args.pipeline == Planned::Upgrade && upgrade.os_packages);
+    opened.check_remembered(&session)?;
+    opened.check_closed_world()?;
+    let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let (plan, drift) = shell.wait(async {
         let observed = session.observe("plan", opened, &access, &hosts, Unreachable::Refused("")).await?;
         let checked = observed.plan(recipe).await?.check().await?;

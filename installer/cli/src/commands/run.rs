@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use kubexm_plan::{Op, Pipeline};
+use kubexm_plan::Op;
 use kubexm_session::{Access, Unreachable, plan_file};
 use kubexm_terminal::{Display, Failure};
 
@@ -43,8 +43,7 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;
     let steps = plan.plan.plan();
     let aside = steps.steps.iter().flat_map(|step| &step.ops).any(|op| matches!(op, Op::MoveAside(_)));
-    let upgrade = steps.pipeline == Pipeline::Upgrade;
-    let verified = opened.setting_aside(aside).for_upgrade(upgrade).verify(&session)?;
+    let verified = opened.setting_aside(aside).for_pipeline(steps.pipeline).verify(&session)?;
     let options = args.failure.options(&again);
     let ended = shell.wait(async {
         let observed = session.observe("run", verified, &access, &hosts, Unreachable::Refused("")).await?;

@@ -5,7 +5,7 @@ use kubexm_plan::op::{Act, Effect};
 use kubexm_plan::{Step, Wave};
 
 use super::keys::{Keys, Want};
-use super::names::{KUBELET_UNIT, SOMEBODY, UPGRADED};
+use super::names::{KUBELET_UNIT, SOMEBODY, UPGRADED, left};
 use super::world::World;
 use crate::link::SlotValues;
 
@@ -21,6 +21,8 @@ impl World {
             Effect::ResetsNode => (&mut want.host, "kubernetes".to_owned(), "reset"),
             Effect::UpgradesNode { version, .. } => (&mut want.host, UPGRADED.to_owned(), version),
             Effect::LeavesMark { id } => (&mut want.host, mark(id), "done"),
+            Effect::AddsMember { name } => (&mut want.cluster, added(name), "yes"),
+            Effect::PromotesMember { name } => (&mut want.cluster, promoted(name), "yes"),
             // That something was removed is observed from its absence.
             Effect::DeletesNode { .. }
             | Effect::UncordonsNode { .. }
@@ -42,7 +44,9 @@ impl World {
             }
             Effect::DrainsNode { node, unless, .. } => keys || !self.is_node(node) || self.has_all(node, unless),
             Effect::UncordonsNode { node } => !self.cluster.contains_key(&format!("cordoned:{node}")),
-            Effect::RemovesMember { name } => !self.members().any(|member| member == name),
+            Effect::RemovesMember { name } => {
+                !self.members().any(|member| member == name) && !self.own_voters().any(|(host, _)| host == name)
+            }
             _ => keys,
         }
     }
@@ -99,6 +103,15 @@ impl World {
             }
             Effect::RemovesMember { name } => {
                 self.cluster.remove(&format!("member:{name}"));
+                self.cluster.remove(&added(name));
+                self.cluster.remove(&promoted(name));
+                if self.own_voters().any(|(host, _)| host == name) {
+                    self.cluster.insert(left(name), "yes".to_owned());
+                }
+                Ok(())
+            }
+            Effect::AddsMember { name } => {
+                self.cluster.remove(&left(name));
                 Ok(())
             }
             Effect::DrainsNode { node, cordoned_by, .. } => {
@@ -141,6 +154,11 @@ impl World {
                 self.uncordon(node);
                 Ok(())
             }
+            Effect::RemovesMember { name } => {
+                self.cluster.remove(&added(name));
+                self.cluster.remove(&promoted(name));
+                Ok(())
+            }
             Effect::RestoresKubeletConfig => self.restore_kubelet_config(host),
             Effect::RemovesMark { id } => self.remove(host, &mark(id)),
             _ => Err(format!("{} rolls nothing back", act.title())),
@@ -157,6 +175,16 @@ impl World {
 /// The key of a node without pods.
 fn drained(node: &str) -> String {
     format!("drained:{node}")
+}
+
+/// The key of a member that a run has added to etcd.
+fn added(name: &str) -> String {
+    format!("added:{name}")
+}
+
+/// The key of one that a run has given its vote.
+fn promoted(name: &str) -> String {
+    format!("promoted:{name}")
 }
 
 /// The key of what runs once.

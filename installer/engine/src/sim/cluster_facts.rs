@@ -5,7 +5,7 @@ use kubexm_plan::kubeadm_certificates::MANAGED;
 use kubexm_plan::{ClusterFacts, Facts, etcd};
 use kubexm_spec::Digest;
 
-use super::names::{ADMIN_CONF, SOMEBODY};
+use super::names::{ADMIN_CONF, SOMEBODY, left};
 use super::world::World;
 
 impl World {
@@ -40,7 +40,7 @@ impl World {
             _ => self
                 .hosts
                 .iter()
-                .filter(|(_, host)| host.runs(etcd::UNIT))
+                .filter(|(name, host)| host.runs(etcd::UNIT) && !self.cluster.contains_key(&left(name)))
                 .map(|(name, host)| self.own_member(name, host.state.get(&format!("path:{}", etcd::FORMED))))
                 .collect(),
         };

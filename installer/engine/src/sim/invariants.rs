@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kubexm_plan::balancer::{KEEPALIVED_UNIT, PROXIES};
 use kubexm_plan::{Invariant, etcd};
 
-use super::names::{ADMIN_CONF, PODS};
+use super::names::{ADMIN_CONF, PODS, left};
 use super::world::World;
 
 const LOOPBACK: &str = "127.0.0.1";
@@ -71,8 +71,15 @@ impl World {
 
     /// How many members an etcd of kubexm's has, and how many of them run.
     pub(super) fn own_members(&self) -> (usize, usize) {
-        let units = self.hosts.values().flat_map(|host| host.units()).filter(|(unit, _)| *unit == etcd::UNIT);
-        units.fold((0, 0), |(all, up), (_, runs)| (all + 1, up + usize::from(runs)))
+        self.own_voters().fold((0, 0), |(all, up), (_, runs)| (all + 1, up + usize::from(runs)))
+    }
+
+    /// The hosts of its members, and whether each runs.
+    pub(super) fn own_voters(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.hosts.iter().filter_map(|(name, host)| {
+            let (_, runs) = host.units().find(|(unit, _)| *unit == etcd::UNIT)?;
+            (!self.cluster.contains_key(&left(name))).then_some((name.as_str(), runs))
+        })
     }
 
     pub(super) fn runs_pods(&self, host: &str) -> bool {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kubexm_plan::depot::DepotContent;
+use kubexm_plan::etcd;
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{self, Depots};
 use kubexm_plan::{
@@ -148,7 +149,8 @@ impl Link for SimLink {
         let digest = |path: &str| here.get(&format!("path:{path}"))?.rsplit(' ').next();
         let sealed_authorities = digest(SEALED_AUTHORITIES).and_then(|digest| world.sealed.get(digest).cloned());
         let registry_ca = REGISTRY_CAS.iter().find_map(|path| digest(path)?.parse().ok());
-        let mut facts = Facts { stamp, joined, sealed_authorities, registry_ca, ..facts(&self.host) };
+        let etcd_formed = digest(etcd::FORMED).and_then(|digest| world.texts.get(digest).cloned());
+        let mut facts = Facts { stamp, joined, sealed_authorities, registry_ca, etcd_formed, ..facts(&self.host) };
         if let Some(bend) = world.bend {
             bend(&mut facts);
         }

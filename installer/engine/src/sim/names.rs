@@ -20,3 +20,8 @@ pub(super) const PODS: &str = "pods";
 pub(super) const NETWORK: &str = "network";
 /// Who has cordoned a node, where the step does not say it.
 pub(super) const SOMEBODY: &str = "yes";
+
+/// The key of a host whose member has been removed from an etcd of kubexm's, while its unit may still run.
+pub(super) fn left(host: &str) -> String {
+    format!("left:{host}")
+}

@@ -65,18 +65,46 @@ pub(super) fn answer(
                 None => (404, json!({"code": 5, "message": "etcdserver: member not found"})),
             }
         }
+        "v3/cluster/member/add" if !state.cluster.has_quorum() => {
+            (503, json!({"code": 14, "message": "etcdserver: no leader"}))
+        }
+        "v3/cluster/member/add" => {
+            let peer = body.pointer("/peerURLs/0").and_then(Value::as_str).unwrap_or_default();
+            let address = peer.trim_start_matches("https://").trim_end_matches(":2380").to_owned();
+            state.starts += 1;
+            let learner = body["isLearner"].as_bool().unwrap_or(false);
+            let id = new_id(state);
+            // Not started yet: it has no name.
+            state.cluster.members.insert(id, Member { address, dead: true, learner, ..Member::default() });
+            (200, json!({}))
+        }
+        "v3/cluster/member/promote" => match state.cluster.members.get_mut(body["ID"].as_str().unwrap_or_default()) {
+            Some(member) if member.dead => {
+                let message = "etcdserver: can only promote a learner member which is in sync with leader";
+                (412, json!({"code": 9, "message": message}))
+            }
+            Some(member) => {
+                member.learner = false;
+                (200, json!({}))
+            }
+            None => (404, json!({"code": 5, "message": "etcdserver: member not found"})),
+        },
         _ => (404, json!({"code": 5, "message": "Not Found"})),
     };
     Ok((status, answer.to_string().into_bytes()))
 }
 
 fn shown(id: &str, member: &Member) -> Value {
-    json!({
-        "ID": id,
-        "name": member.name,
-        "peerURLs": [format!("https://{}:2380", member.address)],
-        "clientURLs": [format!("https://{}:2379", member.address)],
-    })
+    // As every gateway: what is false or empty is left out.
+    let mut shown = json!({"ID": id, "peerURLs": [format!("https://{}:2380", member.address)]});
+    if !member.name.is_empty() {
+        shown["name"] = json!(member.name);
+        shown["clientURLs"] = json!([format!("https://{}:2379", member.address)]);
+    }
+    if member.learner {
+        shown["isLearner"] = json!(true);
+    }
+    shown
 }
 
 /// Its data there.
@@ -179,10 +207,14 @@ fn restore(path: &str, args: &[&str]) -> Result<Output, OpError> {
 pub(super) fn add(system: &RootedSystem, state: &mut State, name: &str) -> Result<(), OpError> {
     state.starts += 1;
     let address = system.address()?;
-    // As large as etcd's own ids, so that a loss of digits is noticed.
-    let id = (0xA000_0000_0000_0000_u64 + state.cluster.members.len() as u64 * 0x1_0000 + state.starts).to_string();
+    let id = new_id(state);
     state.cluster.members.insert(id, Member { name: name.to_owned(), address, ..Member::default() });
     Ok(())
+}
+
+/// As large as etcd's own ids, so that a loss of digits is noticed.
+fn new_id(state: &State) -> String {
+    (0xA000_0000_0000_0000_u64 + state.cluster.members.len() as u64 * 0x1_0000 + state.starts).to_string()
 }
 
 /// kubexm's unit starts: with its data it is the member that it was, without any a new one. Returns why it cannot.
@@ -201,7 +233,18 @@ pub(super) fn start(system: &RootedSystem, state: &mut State) -> Result<Option<S
     if !has_data && system.at(etcd::FORMED).is_file() {
         return Ok(Some("it has lost its data".to_owned()));
     }
-    if !has_data {
+    let added = state.cluster.members.values_mut().find(|member| member.address == own && member.name.is_empty());
+    if let Some(added) = added.filter(|_| !has_data) {
+        let named = format!("{name}=https://{own}:2380");
+        if value("initial-cluster-state:").as_deref() != Some("existing") || !config.contains(&named) {
+            return Ok(Some(format!("{} does not say that it joins {named}", etcd::CONFIG)));
+        }
+        added.name = name;
+        super::control_plane::put(system, &data, "double: etcd's data\n")?;
+    } else if !has_data {
+        if value("initial-cluster-state:").as_deref() == Some("existing") {
+            return Ok(Some("error validating peerURLs: member count is unequal".to_owned()));
+        }
         state.cluster.members.retain(|_, member| member.address != own);
         if !state.cluster.members.values().any(|member| !member.dead) {
             state.cluster = Cluster { apart: true, ..Cluster::default() };

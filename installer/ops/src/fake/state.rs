@@ -104,6 +104,9 @@ pub(super) struct Member {
     pub address: String,
     /// A test has switched it off; it still counts as a member.
     pub dead: bool,
+    /// It has no vote.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub learner: bool,
     /// Of the program that kubexm's unit was started with, where that names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
@@ -126,7 +129,8 @@ impl Cluster {
 
     /// Whether more than half of the members are up.
     pub(super) fn has_quorum(&self) -> bool {
-        self.members.values().filter(|member| !member.dead).count() * 2 > self.members.len()
+        let voters = || self.members.values().filter(|member| !member.learner);
+        voters().filter(|member| !member.dead).count() * 2 > voters().count()
     }
 }
 

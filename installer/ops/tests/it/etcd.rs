@@ -11,10 +11,10 @@ use serde_json::json;
 const SOCKET: &str = "unix:///run/containerd/containerd.sock";
 const CONFIG: &str = "---\nkind: InitConfiguration\nnodeRegistration:\n  name: node1\n---\nkind: ClusterConfiguration\netcd:\n  \
                       external:\n    endpoints:\n    - https://10.0.0.1:2379\n";
-const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
+pub(crate) const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
 
 /// A host with the files of a member, and those of the API server's access.
-fn with_member() -> Host {
+pub(crate) fn with_member() -> Host {
     let host = Host::fresh();
     host.ready_for_init();
     let interfaces = json!([{"name": "eth0", "addresses": ["10.0.0.1/24"], "mac": "02::1", "mtu": 1500}]);
@@ -44,7 +44,7 @@ fn unit(running: bool) -> Op {
     Unit { name: etcd::UNIT.to_owned(), enabled: running, running: Some(running), loaded, reloaded: Vec::new() }.into()
 }
 
-fn serve(host: &Host, running: bool) {
+pub(crate) fn serve(host: &Host, running: bool) {
     dispatch::converge(&unit(running), &host.machine).expect("the unit");
 }
 
@@ -59,7 +59,7 @@ fn healthy(host: &Host, name: &str) -> kubexm_plan::ProbeAnswer {
     probe::look(&probe, &host.machine).expect("an answer")
 }
 
-fn init() -> Op {
+pub(crate) fn init() -> Op {
     KubeadmInit {
         config: "/etc/kubexm/kubeadm.yaml".to_owned(),
         cri_socket: SOCKET.to_owned(),

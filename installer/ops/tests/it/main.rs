@@ -10,6 +10,7 @@ mod drain;
 mod drift;
 mod encrypted_backup;
 mod etcd;
+mod etcd_members;
 mod etcd_snapshot;
 mod evidence;
 mod external_etcd;

@@ -8,7 +8,9 @@ mod blobs_removed;
 mod bundles_removed;
 mod certificates_renewed;
 mod dir;
+mod etcd_endpoints;
 mod etcd_restored;
+mod etcd_servers;
 mod etcd_snapshot;
 mod file;
 mod harbor;
@@ -59,7 +61,9 @@ pub use blobs_removed::{BlobsRemoved, Present};
 pub use bundles_removed::{BundlesRemoved, FoundRecords};
 pub use certificates_renewed::{CertificatesRenewed, Renewal, RenewedFiles};
 pub use dir::Dir;
+pub use etcd_endpoints::EtcdEndpoints;
 pub use etcd_restored::{EtcdRestored, RestorePhase, RestoreState, RestoredHost};
+pub use etcd_servers::{EtcdServers, NamedServers};
 pub use etcd_snapshot::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 pub use file::{Content, File};
 pub use harbor::{HARBOR_UNIT, HarborAccess};
@@ -112,7 +116,7 @@ macro_rules! ops {
         $($then)+! { [$($with)*]
             File Absent Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
             HostsBlock Resolver SelinuxMode Hostname Timezone ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
-            NodeLabel NodeAnnotation NodePruned Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored
+            NodeLabel NodeAnnotation NodePruned Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored EtcdServers EtcdEndpoints
             HelmRelease ReleaseAbsent Manifests HarborProjects HarborImages BundlesRemoved BlobsRemoved Act Reset
         }
     };

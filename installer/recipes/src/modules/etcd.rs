@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use kubexm_plan::etcd::{
     ADMIN_CERT, ADMIN_KEY, CA, CONFIG, FORMED, MEMBER, PEER_CERT, PEER_KEY, SERVER_CERT, SERVER_KEY, UNIT,
 };
-use kubexm_plan::op::{Dir, File, StateDir, Unit};
+use kubexm_plan::op::{Dir, File, MemberAdd, MemberPromote, MemberRemove, StateDir, Unit};
 use kubexm_plan::{Authority, CertificateUse, Facts, Probe, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::EtcdKind;
 use kubexm_spec::{Program, Version};
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
+use crate::modules::etcd_formed::{Formed, StartedWith};
 use crate::modules::issued::Issued;
 use crate::modules::programs;
 use crate::templates::template;
@@ -34,6 +35,32 @@ const PROGRESS_NS: u64 = 5_000_000_000;
 /// How long a member may take until it has a leader, in seconds: the others are started at the same time, on hosts that may
 /// be slower.
 const STARTS_S: u64 = 180;
+/// How long a new member may take until it has the data of the others, in seconds; a little more than the act itself waits.
+const CATCHES_UP_S: u64 = 1_600;
+
+/// Adds the member on a new host, without a vote; from a control plane that runs.
+pub fn add(on: &PlannedHost<'_>, member: &Member) -> Step {
+    let (name, peers) = (member.name.clone(), vec![member.peer.clone()]);
+    let title = format!("Add {name} to the members of etcd, without a vote");
+    Step::on(on.name(), &format!("etcd.add-{name}"), &title)
+        .domain(&name)
+        .ensure(MemberAdd { name: name.clone(), peers: peers.clone() })
+        .timeout_s(STARTS_S)
+        .undo(Undo::Act { act: MemberRemove { name: name.clone(), peers }.into() })
+        .build()
+}
+
+/// Gives it its vote. Rolled back before the host stops it: a member that is stopped and listed counts for the quorum.
+pub fn promote(on: &PlannedHost<'_>, member: &Member) -> Step {
+    let (name, peers) = (member.name.clone(), vec![member.peer.clone()]);
+    let title = format!("Give {name} its vote among the members of etcd, once it has their data");
+    Step::on(on.name(), &format!("etcd.promote-{name}"), &title)
+        .domain(&name)
+        .ensure(MemberPromote { name: name.clone(), peers: peers.clone() })
+        .timeout_s(CATCHES_UP_S)
+        .undo(Undo::Act { act: MemberRemove { name: name.clone(), peers }.into() })
+        .build()
+}
 
 /// A member as the others and its clients know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,16 +95,26 @@ impl Member {
     }
 }
 
-/// Starts the member on this host, with the others as one new cluster. In a cluster that runs it is waited for, before the next
-/// is touched; members of a new one wait for each other, on hosts that get more or less before.
+/// What the members are that one is started with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Among {
+    /// All of them start as one new cluster, and wait for each other, on hosts that get more or less before.
+    New,
+    /// They are one already: each is waited for, before the next is touched.
+    Running,
+    /// They are one already, and this one joins it.
+    Joined,
+}
+
+/// Starts the member on this host.
 pub fn serve(
     draft: &mut Draft<'_>,
     node: &PlannedHost<'_>,
     members: &[Member],
-    runs: bool,
+    among: Among,
 ) -> Result<Step, RecipeError> {
     let data_dir = draft.cx.cluster.etcd.data_dir.clone();
-    let (config, unit) = started_with(draft, node, members)?;
+    let (config, unit) = started_with(draft, node, (members, among))?;
     let mut files = vec![ca(draft, CA)];
     files.extend(issued(node.name(), node.ip).into_iter().flat_map(|one| draft.issued(one)));
     let program = programs::etcd(draft.cx, node, paths::BIN)?;
@@ -92,7 +129,7 @@ pub fn serve(
         .ensure(unit)
         .ensure(running())
         .timeout_s(STARTS_S + 120);
-    let step = if runs { step.probe(healthy(own), STARTS_S) } else { step };
+    let step = if among == Among::Running { step.probe(healthy(own), STARTS_S) } else { step };
     Ok(step.undo(Undo::RestoreBefore).build())
 }
 
@@ -105,8 +142,8 @@ pub fn replace(
     undo: Undo,
 ) -> Result<Step, RecipeError> {
     let program = programs::etcd(draft.cx, node, paths::BIN)?;
-    let (config, unit) = started_with(draft, node, members)?;
-    let known = known(draft, node)?;
+    let (config, unit) = started_with(draft, node, (members, Among::Running))?;
+    let known = known(draft, node, (members, Among::Running))?;
     let version = &draft.cx.program(Program::Etcd, node.platform)?.version;
     Ok(Step::on(node.name(), "upgrade.member", &format!("Replace the host's member of etcd by etcd {version}"))
         .ensure(program)
@@ -132,7 +169,7 @@ pub fn others_are_healthy(node: &PlannedHost<'_>, members: &[Member]) -> Option<
 fn started_with(
     draft: &mut Draft<'_>,
     node: &PlannedHost<'_>,
-    members: &[Member],
+    members: (&[Member], Among),
 ) -> Result<(File, File), RecipeError> {
     let config = yaml::documents("etcd config", &[config(draft.cx, node, members)?])?;
     let config = draft.file(CONFIG, 0o644, config);
@@ -147,8 +184,13 @@ fn running() -> Unit {
 }
 
 /// After all members have started: each is asked from here. Then the member is known to have data.
-pub fn formed(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Result<Step, RecipeError> {
-    let known = known(draft, node)?;
+pub fn formed(
+    draft: &mut Draft<'_>,
+    node: &PlannedHost<'_>,
+    members: &[Member],
+    among: Among,
+) -> Result<Step, RecipeError> {
+    let known = known(draft, node, (members, among))?;
     Ok(Step::on(node.name(), "etcd.formed", "Check that every member of etcd is healthy")
         .ensure(known)
         .probe(healthy(members), STARTS_S)
@@ -158,18 +200,29 @@ pub fn formed(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member])
 }
 
 /// The file that says that the member has data, and which version it runs.
-fn known(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<File, RecipeError> {
-    let version = &draft.cx.program(Program::Etcd, node.platform)?.version;
+fn known(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: (&[Member], Among)) -> Result<File, RecipeError> {
+    let version = draft.cx.program(Program::Etcd, node.platform)?.version.clone();
     let etcd = &draft.cx.cluster.etcd;
-    // A line of its own only where it is not the usual folder: the file of members of earlier versions stays as it is.
-    let folder = if etcd.has_own_folder() { format!("{}\n", etcd.data_dir) } else { String::new() };
-    let text = format!("{}\n{version}\n{folder}", token(draft.cx));
-    Ok(draft.file(FORMED, 0o644, text))
+    let folder = etcd.has_own_folder().then(|| etcd.data_dir.clone());
+    let formed = Formed { id: token(draft.cx), version, folder, started: started(node, members) };
+    Ok(draft.file(FORMED, 0o644, formed.text()))
 }
 
 /// The version in that file; none of a host whose member was never healthy.
 pub fn formed_version(facts: &Facts) -> Option<&str> {
     facts.etcd_formed.as_deref().map(|text| text.lines().nth(1).unwrap_or_default())
+}
+
+/// With which members the one on this host has started, if these are not simply all.
+fn started(node: &PlannedHost<'_>, (members, among): (&[Member], Among)) -> Option<StartedWith> {
+    let joins = || StartedWith { state: "existing".to_owned(), members: initial_cluster(members) };
+    Formed::of(node.facts).and_then(|formed| formed.started).or_else(|| (among == Among::Joined).then(joins))
+}
+
+/// etcd's `initial-cluster`.
+pub fn initial_cluster<'m>(members: impl IntoIterator<Item = &'m Member>) -> String {
+    let named = members.into_iter().map(|member| format!("{}={}", member.name, member.peer));
+    named.collect::<Vec<_>>().join(",")
 }
 
 /// Every member answers, asked from a member's host.
@@ -198,9 +251,14 @@ fn token(cx: &PlanContext<'_>) -> String {
     cx.cluster_id.map_or_else(|| cx.cluster.name.clone(), |id| id.to_string())
 }
 
-fn config(cx: &PlanContext<'_>, node: &PlannedHost<'_>, members: &[Member]) -> Result<Value, RecipeError> {
+fn config(
+    cx: &PlanContext<'_>,
+    node: &PlannedHost<'_>,
+    (members, among): (&[Member], Among),
+) -> Result<Value, RecipeError> {
     let own = Member::of(node);
-    let initial: Vec<String> = members.iter().map(|member| format!("{}={}", member.name, member.peer)).collect();
+    let first = || StartedWith { state: "new".to_owned(), members: initial_cluster(members) };
+    let StartedWith { state, members: initial } = started(node, (members, among)).unwrap_or_else(first);
     let tls = |certificate: &str, key: &str| json!({"cert-file": certificate, "key-file": key, "client-cert-auth": true, "trusted-ca-file": CA});
     let etcd = &cx.cluster.etcd;
     let mut config = json!({
@@ -210,9 +268,9 @@ fn config(cx: &PlanContext<'_>, node: &PlannedHost<'_>, members: &[Member]) -> R
         "advertise-client-urls": own.client,
         "listen-peer-urls": own.peer,
         "initial-advertise-peer-urls": own.peer,
-        "initial-cluster": initial.join(","),
-        // With data, etcd ignores it.
-        "initial-cluster-state": "new",
+        // With data, etcd ignores both.
+        "initial-cluster": initial,
+        "initial-cluster-state": state,
         "initial-cluster-token": token(cx),
         "listen-metrics-urls": METRICS,
         "client-transport-security": tls(SERVER_CERT, SERVER_KEY),

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::etcd::{CLIENT, CLIENT_CA, CLIENT_CERT, CLIENT_KEY, KEYSPACE};
-use kubexm_plan::op::{Dir, File};
+use kubexm_plan::etcd::{CLIENT, CLIENT_CA, CLIENT_CERT, CLIENT_KEY, KEYSPACE, with_endpoints};
+use kubexm_plan::op::{Dir, EtcdEndpoints, EtcdServers, File};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::{EXTERNAL_ETCD_KEY, EtcdKind, ExternalEtcd, MaterialFile};
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::etcd::{self, Member};
 use crate::modules::issued::Issued;
+use crate::paths;
 
 const SLOT: &str = "etcd-client-apiserver";
 /// Slot of the key of the user's certificate.
@@ -39,6 +40,44 @@ pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -
         (EtcdKind::External, None) | (EtcdKind::Kubeadm, _) => return Ok(None),
     };
     Ok(Some(give(node, files, urls, unnamed)))
+}
+
+/// How long an API server may take that is started anew, in seconds.
+const RESTARTS_S: u64 = 300;
+
+/// kubeadm's config on the first control plane, and in the cluster, with these members of an etcd of kubexm's. `domain`: the host for which
+/// this is done.
+pub fn known_to_kubeadm(
+    draft: &mut Draft<'_>,
+    (first, domain): (&PlannedHost<'_>, &str),
+    members: &[Member],
+) -> Vec<Step> {
+    let urls: Vec<String> = members.iter().map(|member| member.client.clone()).collect();
+    let text = first.facts.kubeadm_config_text.as_deref();
+    let config = text.and_then(|text| with_endpoints(text, &urls).filter(|changed| changed != text)).map(|changed| {
+        let file = draft.file(paths::KUBEADM_CONFIG, 0o644, changed);
+        let title = "Write the members of etcd into kubeadm's config";
+        Step::on(first.name(), "etcd.kubeadm-config", title)
+            .domain(domain)
+            .ensure(file)
+            .undo(Undo::RestoreBefore)
+            .build()
+    });
+    let title = "Write the members of etcd into kubeadm's configuration of the cluster";
+    let endpoints =
+        Step::on(first.name(), "etcd.endpoints", title).domain(domain).ensure(EtcdEndpoints { endpoints: urls });
+    config.into_iter().chain([endpoints.retries(3).undo(Undo::RestoreBefore).build()]).collect()
+}
+
+/// The API server that runs on a control plane asks these members.
+pub fn asked(cx: &PlanContext<'_>, (plane, domain): (&PlannedHost<'_>, &str), members: &[Member]) -> Step {
+    let servers = members.iter().map(|member| member.client.clone()).collect();
+    Step::on(plane.name(), "etcd.servers", "Let the API server ask the members of etcd")
+        .domain(domain)
+        .ensure(EtcdServers { servers, runtime: cx.cluster.runtime.kind })
+        .timeout_s(RESTARTS_S)
+        .undo(Undo::RestoreBefore)
+        .build()
 }
 
 /// The API servers' certificate for an etcd of kubexm's.

@@ -14,6 +14,7 @@ pub mod drain;
 pub mod endpoint;
 pub mod etcd;
 pub mod etcd_client;
+pub mod etcd_formed;
 pub mod harbor;
 pub mod images;
 pub mod issued;

@@ -1,5 +1,6 @@
 //! `add-node`: adds hosts to a cluster. It is `create` without the steps that do not concern the new hosts.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
@@ -28,8 +29,28 @@ const MANIFESTS: &str = "/etc/kubernetes/manifests/";
 /// and nobody can continue that run any more.
 pub fn absent(cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<Vec<String>, RecipeError> {
     let (nodes, known) = (cx.nodes()?, Known::of(running));
-    let absent = nodes.iter().filter(|node| node.in_cluster() && !is_complete(cx, &known, node.name()));
+    let is_absent = |node: &&PlannedHost<'_>| match node.in_cluster() {
+        true => !is_complete(cx, &known, node.name()),
+        false => lacks_member(cx, node),
+    };
+    let absent = nodes.iter().filter(is_absent);
     Ok(absent.map(|node| node.name().to_owned()).collect())
+}
+
+/// Whether a host has no member of the cluster's own etcd, though cluster.yaml says so.
+fn lacks_member(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> bool {
+    cx.cluster.etcd.kind == EtcdKind::Kubexm && node.roles.etcd && node.facts.etcd_formed.is_none()
+}
+
+/// The cluster with those members of its own etcd that run, and those that are added: others of cluster.yaml are none of it yet.
+fn with_members<'a>(cx: &PlanContext<'a>, nodes: &[PlannedHost<'_>], new: &[String]) -> Cow<'a, Cluster> {
+    let later = |node: &&PlannedHost<'_>| lacks_member(cx, node) && !new.iter().any(|host| host == node.name());
+    let later: Vec<&str> = nodes.iter().filter(later).map(PlannedHost::name).collect();
+    let mut cluster = Cow::Borrowed(cx.cluster);
+    if !later.is_empty() {
+        cluster.to_mut().role_groups.etcd.retain(|name| !later.contains(&name.as_str()));
+    }
+    cluster
 }
 
 /// What a cluster says of its hosts, gone over once: a control plane may say any number of them.
@@ -81,12 +102,13 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
         let cannot = |reason: &str| Err(RecipeError::CannotJoin { host: host.clone(), reason: reason.to_owned() });
         match nodes.iter().find(|n| n.name() == host) {
             None => return cannot("it is not a host of cluster.yaml; add it there, with its role"),
-            Some(node) if node.roles.etcd && cx.cluster.etcd.kind == EtcdKind::Kubexm => {
+            Some(node) if lacks_member(cx, node) && is_joined(cx, host) => {
                 return cannot(
-                    "it has the role etcd, and members are not added to an etcd of kubexm's that runs; leave it out of \
-                     roleGroups.etcd to add it as a control plane or worker",
+                    "it has the role etcd and no member, and is a node already, which gets none; `kubexm-install delete-node` it and add it again, \
+                     or leave it out of roleGroups.etcd",
                 );
             }
+            Some(node) if !node.in_cluster() && lacks_member(cx, node) => {}
             Some(node) if !node.in_cluster() && node.roles.load_balancer => {
                 return cannot(
                     "it has the load balancer and is no node; `kubexm-install create` with this cluster.yaml makes it one of its hosts",
@@ -112,12 +134,12 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
         return Err(RecipeError::Packages { host: node.name().to_owned(), why: why.to_owned() });
     }
     check_balancer(cx, running, new)?;
-    if cx.cluster.etcd.kind == EtcdKind::Kubeadm {
-        check_members(cx, running, new)?;
-    }
+    check_members(cx, running, new)?;
     check_registries(cx, running, new)?;
     network::same(cx.cluster, running)?;
-    let Drafted { mut plan, depends_on_all } = create::plan_cluster(cx, Pipeline::AddNode, &[])?;
+    let cluster = with_members(cx, &nodes, new);
+    let planned = PlanContext { cluster: &cluster, ..cx.clone() };
+    let Drafted { mut plan, depends_on_all } = create::plan_cluster(&planned, Pipeline::AddNode, &[])?;
     let is_new = |host: &str| new.iter().any(|name| name == host);
     if let Some(proxy) = balancer::of(cx.cluster) {
         // Proxies that run get the new back-ends. Their image is the business of an upgrade: this bundle may have another one,
@@ -191,14 +213,25 @@ const MOST_OF_A_NAME: usize = 100;
 /// stamp is in it, or was interrupted while it joined, which the join mends itself by what kubeadm has left: its manifests are there before
 /// etcd knows it. Without them it was reset by hand, or comes from a snapshot of before.
 fn check_members(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -> Result<(), RecipeError> {
+    let own = cx.cluster.etcd.kind == EtcdKind::Kubexm;
     let is_prepared = |host: &str| {
         let facts = cx.facts.get(host);
         let is_ours = |facts: &&Facts| facts.stamp.as_ref().is_some_and(|stamp| stamp.cluster == cx.cluster.name);
         let has_traces = |facts: &Facts| facts.leftovers.iter().any(|left| left.what.starts_with(MANIFESTS));
-        facts.filter(is_ours).is_some_and(|facts| facts.joined || has_traces(facts))
+        // Of an etcd of kubexm's, a run that was interrupted has at least written the stamp.
+        facts.filter(is_ours).is_some_and(|facts| own || facts.joined || has_traces(facts))
     };
-    for host in new.iter().filter(|host| cx.cluster.role_groups.control_plane.contains(host) && !is_prepared(host)) {
+    let hosts = match cx.cluster.etcd.kind {
+        EtcdKind::Kubeadm => &cx.cluster.role_groups.control_plane,
+        EtcdKind::Kubexm => &cx.cluster.role_groups.etcd,
+        EtcdKind::External => return Ok(()),
+    };
+    for host in new.iter().filter(|host| hosts.contains(host) && !is_prepared(host)) {
         let Some(member) = running.etcd.iter().find(|member| is_on(member, cx.cluster, host)) else { continue };
+        // One that a run has added, and that has never started, goes on.
+        if own && member.learner && member.name.is_empty() {
+            continue;
+        }
         // A control plane says so: no part of a command.
         let name = if member.name.is_empty() { host } else { &member.name };
         let name: String = name.chars().take(MOST_OF_A_NAME).flat_map(char::escape_debug).collect();

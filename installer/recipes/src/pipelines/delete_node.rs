@@ -8,6 +8,7 @@ mod balancers;
 mod check;
 mod context;
 mod corefile;
+mod etcd;
 mod names;
 mod record;
 mod warnings;
@@ -73,6 +74,10 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
         last = named.iter().map(|step| step.id.clone()).collect();
         steps.extend(named);
     }
+    let (known, members) = etcd::without(cx, (on, &leaving), &last);
+    plan.texts.extend(members.into_iter().map(|text| (Digest::of(&text), text)));
+    last = known.last().map_or(last, |step| vec![step.id.clone()]);
+    steps.extend(known);
     for host in &leaving {
         if let Some(member) = &host.member {
             add(steps, member_remove(on, host.name, member.clone()), &mut last);
@@ -84,8 +89,11 @@ pub fn delete_node(cx: &DeleteContext<'_>) -> Result<Deletion, RecipeError> {
         }
     }
     // kubelet, which would create it again, has stopped.
-    let objects: Vec<Step> =
-        leaving.iter().filter(|host| host.node || host.here.is_some()).map(|host| object(on, host.name)).collect();
+    let objects: Vec<Step> = leaving
+        .iter()
+        .filter(|host| host.node || host.here.is_some() && host.is_node)
+        .map(|host| object(on, host.name))
+        .collect();
     if !objects.is_empty() {
         let ids = objects.iter().map(|step| step.id.clone()).collect();
         steps.extend(objects.into_iter().map(|step| Step { after: last.clone(), ..step }));

@@ -261,8 +261,8 @@ fn not_ours(cx: &RestoreContext<'_>, name: &str, on: RestoredHost, facts: &Facts
     let member = Identity::of(cx.cluster, cx.facts).is_member(cx.cluster, name, facts);
     if on.has_own_member() && !(member && facts.etcd_formed.is_some()) {
         return Some(format!(
-            "{name} has no member of this cluster's etcd any more (/etc/kubexm/etcd/formed is not there), and kubexm-install cannot make it \
-             one again yet: bring back its disk, or give the snapshot of the backup to every member by hand \
+            "{name} has no member of this cluster's etcd any more (/etc/kubexm/etcd/formed is not there), and a restore makes it none: \
+             bring back its disk, or give the snapshot of the backup to every member by hand \
              (docs/operations/etcd.md, \"Give every member a snapshot by hand\")"
         ));
     }

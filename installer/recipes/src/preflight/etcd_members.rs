@@ -1,13 +1,14 @@
 //! Members of an etcd of kubexm's that runs are all there, and a create gives them no other line of versions: it completes a
 //! cluster, and neither replaces members nor upgrades them.
 
-use kubexm_spec::cluster::{Etcd, EtcdKind};
+use kubexm_spec::cluster::EtcdKind;
 use kubexm_spec::{Cluster, Program, Version};
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::Report;
 use crate::identity::Identity;
 use crate::modules::etcd;
+use crate::modules::etcd_formed::Formed;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     members(input, report, version_fits);
@@ -26,17 +27,15 @@ fn members(input: &PreflightInput<'_>, report: &mut Report, fits: Fits) {
     if cluster.etcd.kind != EtcdKind::Kubexm {
         return;
     }
-    let identity = Identity::of(cluster, input.cx.facts);
-    let runs =
-        |host: &ObservedHost<'_>| host.roles.control_plane && identity.has_joined(cluster, host.name(), host.facts);
-    let runs = input.hosts.iter().any(runs);
+    let runs = runs(input);
     for host in input.hosts.iter().filter(|host| host.roles.etcd) {
         match etcd::formed_version(host.facts) {
             None if runs => report.fail(
                 host.name(),
                 "no member of etcd, and the cluster runs with one there",
                 "the member that it had, with its data: an empty one under its name would lose what it had agreed to",
-                "bring back its disk (/etc/kubexm/etcd and the data folder); members on new hosts are not added by kubexm-install yet",
+                "bring back its disk (/etc/kubexm/etcd and the data folder); where the host is lost for good, `kubexm-install delete-node` it and \
+                 `add-node` it again; a new host is added with `kubexm-install add-node`",
             ),
             None => {}
             Some(old) => {
@@ -47,10 +46,19 @@ fn members(input: &PreflightInput<'_>, report: &mut Report, fits: Fits) {
     }
 }
 
+/// Whether a control plane of the cluster runs.
+pub(super) fn runs(input: &PreflightInput<'_>) -> bool {
+    let cluster = input.cx.cluster;
+    let identity = Identity::of(cluster, input.cx.facts);
+    let runs =
+        |host: &ObservedHost<'_>| host.roles.control_plane && identity.has_joined(cluster, host.name(), host.facts);
+    input.hosts.iter().any(runs)
+}
+
 /// A member is not moved: it would start without its data.
 fn folder_stays(cluster: &Cluster, host: &ObservedHost<'_>, report: &mut Report) {
-    let formed = host.facts.etcd_formed.as_deref().unwrap_or_default();
-    let has = formed.lines().nth(2).unwrap_or(Etcd::DATA_DIR);
+    let Some(formed) = Formed::of(host.facts) else { return };
+    let has = formed.data_dir();
     let wanted = cluster.etcd.data_dir.as_str();
     if has != wanted {
         report.fail(

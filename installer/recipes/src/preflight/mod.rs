@@ -124,6 +124,11 @@ pub fn preflight_before_upgrade(cx: &PlanContext<'_>) -> Vec<Finding> {
     })
 }
 
+/// The same before hosts are added, which may bring a running etcd of kubexm's further members.
+pub fn preflight_before_join(cx: &PlanContext<'_>) -> Vec<Finding> {
+    run(cx, |check| Some(if check.name == UNCHANGED { unchanged::before_join } else { check.run }))
+}
+
 type Run = fn(&PreflightInput<'_>, &mut Report);
 
 fn run(cx: &PlanContext<'_>, of: impl Fn(&Check) -> Option<Run>) -> Vec<Finding> {

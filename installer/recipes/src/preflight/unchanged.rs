@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::EtcdKind;
 use serde_json::Value;
 
 use super::input::PreflightInput;
 use super::report::Report;
 use super::{etcd_members, network_kept};
+use crate::context::PlanContext;
 use crate::modules::{cluster_ca, kubeadm_config};
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
@@ -32,6 +34,20 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
              if only the version is another one; changes of other settings are not supported yet",
         );
     }
+}
+
+/// Compared with the cluster that runs: members of its own etcd on new hosts are none of it yet.
+pub(super) fn before_join(input: &PreflightInput<'_>, report: &mut Report) {
+    let mut cluster = input.cx.cluster.clone();
+    let is_new = |name: &String| {
+        let facts = input.cx.facts.get(name);
+        facts.is_some_and(|facts| facts.etcd_formed.is_none() && !facts.joined)
+    };
+    if cluster.etcd.kind == EtcdKind::Kubexm && etcd_members::runs(input) {
+        cluster.role_groups.etcd.retain(|name| !is_new(name));
+    }
+    let cx = PlanContext { cluster: &cluster, ..input.cx.clone() };
+    run(&PreflightInput::of(&cx), report);
 }
 
 /// No command gives a running cluster another CA: every certificate and every kubeconfig hangs on it.

@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod corefile;
+mod own_etcd;
 mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,7 +7,7 @@ use kubexm_archive::{Bundle, DOCUMENT_LIMIT};
 use kubexm_engine::events::event;
 use kubexm_engine::{Belongs, EventSink};
 use kubexm_manifests::Catalogue;
-use kubexm_plan::{BundleRecord, Facts};
+use kubexm_plan::{BundleRecord, Facts, Pipeline};
 use kubexm_recipes::charts::CarriedCharts;
 use kubexm_recipes::packages::CarriedPackages;
 use kubexm_recipes::{Finding, PlanContext, bundle, config, unsupported};
@@ -46,7 +46,8 @@ pub struct Opened {
     /// Hosts take nothing from each other in the run that follows.
     pub(super) without_fan_out: bool,
     pub(super) new_registry_ca: bool,
-    pub(super) upgrade: bool,
+    /// What it is used for.
+    pub(super) pipeline: Pipeline,
     /// Hosts' installed packages are compared with the bundle's.
     pub(super) os_packages: bool,
     /// Which installed bundle it may replace.
@@ -86,7 +87,7 @@ impl Session<'_> {
         let materials = ReadMaterials::read(&cluster, options.file.as_deref(), &bundle);
         let replace = options.replace;
         let (set_aside, without_fan_out, new_registry_ca) = (false, false, false);
-        let (upgrade, os_packages) = (false, false);
+        let (pipeline, os_packages) = (Pipeline::Create, false);
         Ok(Opened {
             bundle,
             provenance,
@@ -99,7 +100,7 @@ impl Session<'_> {
             set_aside,
             without_fan_out,
             new_registry_ca,
-            upgrade,
+            pipeline,
             os_packages,
             replace,
         })
@@ -257,10 +258,10 @@ impl Opened {
         Self { new_registry_ca, ..self }
     }
 
-    /// Lets preflight accept what an upgrade changes of a running cluster.
+    /// Lets preflight accept what a pipeline changes of a running cluster.
     #[must_use]
-    pub fn for_upgrade(self, upgrade: bool) -> Self {
-        Self { upgrade, ..self }
+    pub fn for_pipeline(self, pipeline: Pipeline) -> Self {
+        Self { pipeline, ..self }
     }
 
     /// Reads the bundle's packages also for hosts that are missing none, to which an upgrade may bring newer ones.
@@ -271,7 +272,11 @@ impl Opened {
 
     /// The checks of preflight for what it is used for.
     pub(crate) fn preflight(&self, cx: &PlanContext<'_>) -> Vec<Finding> {
-        if self.upgrade { kubexm_recipes::preflight_before_upgrade(cx) } else { kubexm_recipes::preflight(cx) }
+        match self.pipeline {
+            Pipeline::Upgrade => kubexm_recipes::preflight_before_upgrade(cx),
+            Pipeline::AddNode => kubexm_recipes::preflight_before_join(cx),
+            _ => kubexm_recipes::preflight(cx),
+        }
     }
 
     /// Whether a new CA is made for the registry.

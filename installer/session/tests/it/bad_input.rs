@@ -44,7 +44,7 @@ pub async fn upgrade(site: &Site, bundle: &Path) -> Result<Ended, SessionError> 
     // The operator's own, so that nobody is asked about whose it is.
     let file = Some(bundle.with_file_name("cluster.yaml"));
     let bundle = BundleOptions { bundle: vec![bundle.to_owned()], file, ..BundleOptions::default() };
-    let opened = session.open(&bundle)?.for_upgrade(true);
+    let opened = session.open(&bundle)?.for_pipeline(kubexm_plan::Pipeline::Upgrade);
     opened.check_remembered(&session)?;
     opened.check_closed_world()?;
     let access = Access::obtain(&session, opened.cluster(), &bundle.trust, &hosts)?;

@@ -1,29 +1,29 @@
-//! Removes another control plane's etcd member, through this host's own one.
+//! Removes another host's etcd member, through this host's own one, or through one that its API server asks.
 //!
 //! Before the other control plane is stopped: a stopped member that is still in the list counts for the quorum, and of
 //! two members with one stopped the list cannot be changed any more.
 
 use kubexm_plan::op::{MemberRemove, Progress};
 
-use super::members::{self, Client, LOCAL, Member};
+use super::member_changes;
+use super::members::{Client, Member};
 use super::perform::Perform;
 use crate::{Machine, OpError};
 
 impl Perform for MemberRemove {
     fn progress(&self, machine: &Machine) -> Result<Progress, OpError> {
-        let members = client(machine)?.list(machine, LOCAL)?;
+        let (_, _, members) = member_changes::asked(machine)?;
         Ok(if members.iter().any(|member| is(self, member)) { Progress::NotBegun } else { Progress::Done })
     }
 
     fn perform(&self, machine: &Machine) -> Result<(), OpError> {
-        let client = client(machine)?;
-        let members = client.list(machine, LOCAL)?;
+        let (client, endpoint, members) = member_changes::asked(machine)?;
         let Some(member) = members.iter().find(|member| is(self, member)) else { return Ok(()) };
         if !member.learner {
             refuse_without_quorum(self, machine, &client, &members)?;
         }
-        client.remove(machine, LOCAL, &member.id)?;
-        match client.list(machine, LOCAL)?.iter().any(|member| is(self, member)) {
+        client.remove(machine, &endpoint, &member.id)?;
+        match client.list(machine, &endpoint)?.iter().any(|member| is(self, member)) {
             true => {
                 Err(OpError::other(format!("etcd reported that member {} is removed, but still lists it", self.name)))
             }
@@ -59,12 +59,6 @@ fn refuse_without_quorum(
         others.len(),
         down.join(", ")
     )))
-}
-
-fn client(machine: &Machine) -> Result<Client, OpError> {
-    members::client(machine)?.ok_or_else(|| {
-        OpError::other("this host has no certificates of etcd, but it was planned as a control plane that stays")
-    })
 }
 
 #[cfg(test)]

@@ -24,9 +24,9 @@ const CLIENTS: [&str; 2] = ["/etc/kubernetes/pki/etcd/healthcheck-client", "/etc
 pub(crate) const LOCAL: &str = "https://127.0.0.1:2379";
 
 /// How long members may take until they are connected long enough, in seconds.
-const SETTLES_S: u32 = 30;
+pub(super) const SETTLES_S: u32 = 30;
 /// etcd's `ErrUnhealthy`.
-const UNHEALTHY: &str = "etcdserver: unhealthy cluster";
+pub(super) const UNHEALTHY: &str = "etcdserver: unhealthy cluster";
 
 /// What happens to the other control planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,14 +183,25 @@ impl Client {
         Ok(members.iter().map(Member::of).collect())
     }
 
-    /// Tried again while etcd calls the cluster unhealthy: it allows no change of members until all of them have been connected
-    /// for five seconds (`HealthInterval`), so not right after a join.
+    /// Removes the member with this id.
     pub(super) fn remove(&self, machine: &Machine, endpoint: &str, id: &str) -> Result<(), OpError> {
-        let mut left = SETTLES_S;
+        self.change(machine, endpoint, ("remove", &serde_json::json!({"ID": id})), (UNHEALTHY, SETTLES_S))
+    }
+
+    /// Changes the list of members. Tried again, so many seconds, while etcd answers with that: it allows no change of members until all of
+    /// them have been connected for five seconds (`HealthInterval`), so not right after a join.
+    pub(super) fn change(
+        &self,
+        machine: &Machine,
+        endpoint: &str,
+        (verb, body): (&str, &Value),
+        (passes, mut left): (&str, u32),
+    ) -> Result<(), OpError> {
         loop {
-            match self.call(machine, endpoint, "cluster/member/remove", &format!("{{\"ID\":\"{id}\"}}")) {
-                Err(error) if left > 0 && error.full().contains(UNHEALTHY) => {
+            match self.call(machine, endpoint, &format!("cluster/member/{verb}"), &body.to_string()) {
+                Err(error) if left > 0 && error.full().contains(passes) => {
                     left -= 1;
+                    // A machine that is only a directory has no time to pass.
                     if machine.is_real() {
                         std::thread::sleep(std::time::Duration::from_secs(1));
                     }

@@ -55,6 +55,16 @@ pub enum Effect<'a> {
         /// Node name.
         node: &'a str,
     },
+    /// The member is in etcd's list, without a vote.
+    AddsMember {
+        /// Name of the member.
+        name: &'a str,
+    },
+    /// The member has a vote.
+    PromotesMember {
+        /// Name of the member.
+        name: &'a str,
+    },
     /// The member is removed from etcd's list.
     RemovesMember {
         /// Name of the member.

@@ -9,12 +9,12 @@ use super::kind::{ActKind, Review};
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
 
-/// Removes the etcd member of another control plane from the member list, through this host's own member. Refused if the
-/// remaining members would have no quorum. Done: no member has this name or one of these peer URLs.
+/// Removes the etcd member of another host from the member list, through this host's own member, or through one that its API server asks.
+/// Refused if the remaining members would have no quorum. Done: no member has this name or one of these peer URLs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MemberRemove {
-    /// Name of the member, which kubeadm takes from the node.
+    /// Name of the member, which is that of its host.
     pub name: String,
     /// `https://10.0.0.12:2380`. A member that never started has no name.
     pub peers: Vec<String>,

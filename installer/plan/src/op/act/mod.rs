@@ -10,6 +10,8 @@ mod kubeadm_join;
 mod kubeadm_reset;
 mod kubeadm_upgrade;
 mod kubeadm_upgrade_undo;
+mod member_add;
+mod member_promote;
 mod member_remove;
 mod node_cordon;
 mod node_delete;
@@ -33,6 +35,8 @@ pub use kubeadm_join::KubeadmJoin;
 pub use kubeadm_reset::KubeadmReset;
 pub use kubeadm_upgrade::KubeadmUpgrade;
 pub use kubeadm_upgrade_undo::KubeadmUpgradeUndo;
+pub use member_add::MemberAdd;
+pub use member_promote::MemberPromote;
 pub use member_remove::MemberRemove;
 pub use node_cordon::NodeCordon;
 pub use node_delete::NodeDelete;
@@ -53,7 +57,8 @@ use crate::resource::ResourceChange;
 macro_rules! acts {
     ([$($then:tt)+] $($with:tt)*) => {
         $($then)+! { [$($with)*] KubeadmInit KubeadmJoin NodeLookup("nodeAwaited") NodeDelete KubeadmReset ScriptRun ScriptUndo
-            NodeCordon NodeDrain NodeUncordon MemberRemove KubeadmUpgrade KubeadmUpgradeUndo EtcdKeysDelete }
+            NodeCordon NodeDrain NodeUncordon MemberRemove MemberAdd MemberPromote KubeadmUpgrade KubeadmUpgradeUndo
+            EtcdKeysDelete }
     };
 }
 

@@ -15,6 +15,8 @@ use crate::time_servers::is_server;
 pub(super) struct Leaving<'a> {
     pub name: &'a str,
     pub control_plane: bool,
+    /// Whether cluster.yaml makes it a node; one of etcd alone is none.
+    pub is_node: bool,
     /// The host and what is on it; none if it is clean or was not reached.
     pub here: Option<(&'a ResetHost<'a>, Owned)>,
     /// Whether the cluster has a node of its name.
@@ -90,17 +92,13 @@ fn refuse_needed(cx: &DeleteContext<'_>, name: &str) -> Result<(), RecipeError> 
              `kubexm-install create` first",
         );
     }
-    let has_member = |member: &EtcdMember| is_named(member, cx, name);
-    if cx.cluster.etcd.kind == EtcdKind::Kubexm
-        && (cx.cluster.roles(name).etcd || cx.running.etcd.iter().any(has_member))
-    {
-        return cannot(
-            name,
-            "it has a member of etcd, and kubexm-install does not remove members of an etcd of its own yet; \
-             `kubexm-install reset` removes the whole cluster",
-        );
+    let own = cx.cluster.etcd.kind == EtcdKind::Kubexm;
+    let members = &cx.cluster.role_groups.etcd;
+    if own && members.iter().any(|member| member == name) && members.iter().all(|member| cx.deleted.contains(member)) {
+        return cannot(name, "no member of etcd would be left; `kubexm-install reset` removes the whole cluster");
     }
-    if !cx.cluster.roles(name).in_cluster() {
+    let is_member = own && cx.cluster.roles(name).etcd;
+    if !cx.cluster.roles(name).in_cluster() && !is_member {
         return cannot(name, "it is neither control plane nor worker of the cluster");
     }
     Ok(())
@@ -117,11 +115,14 @@ fn is_lost(cx: &DeleteContext<'_>, name: &str) -> bool {
 fn observed(cx: &DeleteContext<'_>) -> Result<(), RecipeError> {
     let facts = cx.running;
     let planes = &cx.cluster.role_groups.control_plane;
-    let stacked = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
-    let plane_leaves = cx.deleted.iter().any(|host| planes.contains(host));
+    let member_leaves = match cx.cluster.etcd.kind {
+        EtcdKind::Kubeadm => cx.deleted.iter().any(|host| planes.contains(host)),
+        EtcdKind::Kubexm => cx.deleted.iter().any(|host| cx.cluster.role_groups.etcd.contains(host)),
+        EtcdKind::External => false,
+    };
     let (what, gap) = match () {
         () if facts.nodes.is_empty() => ("the nodes of the cluster", [SERVER_VERSION, NODES]),
-        () if facts.etcd.is_empty() && plane_leaves && stacked => ("the members of etcd", [ETCD, ETCD]),
+        () if facts.etcd.is_empty() && member_leaves => ("the members of etcd", [ETCD, ETCD]),
         () => return Ok(()),
     };
     let gaps = facts.gaps.iter().filter(|found| gap.contains(&found.what.as_str()));
@@ -149,13 +150,13 @@ fn stays<'a>(cx: &'a DeleteContext<'_>) -> Result<&'a str, RecipeError> {
     })
 }
 
-/// Whether a member of kubeadm's etcd is on a host. One of another etcd is nothing that leaves with a node, whatever its name.
+/// Whether a member of the cluster's etcd is on a host. One of the user's is nothing that leaves with a node, whatever its name.
 fn is_of(member: &EtcdMember, cx: &DeleteContext<'_>, host: &str) -> bool {
-    cx.cluster.etcd.kind == EtcdKind::Kubeadm && is_named(member, cx, host)
+    cx.cluster.etcd.kind != EtcdKind::External && is_named(member, cx, host)
 }
 
 /// Or has its address: one that has not started has no name, and one of before may have another.
-fn is_named(member: &EtcdMember, cx: &DeleteContext<'_>, host: &str) -> bool {
+pub(super) fn is_named(member: &EtcdMember, cx: &DeleteContext<'_>, host: &str) -> bool {
     let peer = |ip: std::net::IpAddr| match ip.is_ipv6() {
         true => format!("https://[{ip}]:2380"),
         false => format!("https://{ip}:2380"),
@@ -209,7 +210,8 @@ fn leaves<'a>(cx: &'a DeleteContext<'a>, name: &'a str, on: &str) -> Result<Leav
     };
     let member = member.map(|member| MemberRemove { name: name.to_owned(), peers: member.peer_urls.clone() });
     let control_plane = cx.cluster.role_groups.control_plane.iter().any(|plane| plane == name);
-    Ok(Leaving { name, control_plane, here, node: node.is_some(), member })
+    let is_node = cx.cluster.roles(name).in_cluster();
+    Ok(Leaving { name, control_plane, is_node, here, node: node.is_some(), member })
 }
 
 /// The removal itself needs a quorum of the members, and so does everything afterwards.
