@@ -6,7 +6,7 @@ use kubexm_spec::{Digest, ExitCode};
 use kubexm_transport::{FileCandidate, TransportError, Want};
 
 use crate::server::{How, Reply, Request, Server, file};
-use crate::support::{bytes, client, files, plain, quiet, store, want};
+use crate::support::{bytes, client, client_of, files, impatient, plain, quiet, store, want};
 
 const SIZE: usize = 3 << 20;
 const TAG: &str = "\"one\"";
@@ -55,13 +55,13 @@ const TABLE: &[Row] = &[
     },
     Row {
         name: "silence in the middle",
-        fault: |r| first(r, || file(r, &body(), TAG).how(How::Stall(SIZE / 2))),
+        fault: |r| r.offset().is_none().then(|| file(r, &body(), TAG).how(How::Stall(SIZE / 2))),
         wants: Comes { requests: 2, resumed: true },
     },
     Row {
         name: "silence from the first byte on, for ever",
         fault: |r| Some(file(r, &body(), TAG).how(How::Stall(0))),
-        wants: Fails(ExitCode::OriginDown, "no bytes for 0.4 s"),
+        wants: Fails(ExitCode::OriginDown, "no bytes for 1 s"),
     },
     Row {
         name: "500 twice",
@@ -172,14 +172,19 @@ async fn every_fault_ends_in_the_file_or_in_an_error_that_names_it_and_nothing_w
         };
         let (_dir, store) = store();
         let url = server.url("file");
-        let result = client().fetch(&[plain(&url)], &want(&body), &store, &quiet).await;
+        // Patience would take its time with these.
+        let silent = row.name.starts_with("silence");
+        let client = if silent { client_of(impatient()) } else { client() };
+        let result = client.fetch(&[plain(&url)], &want(&body), &store, &quiet).await;
         let requests = server.requests();
         match &row.wants {
             Comes { requests: wanted, resumed } => {
                 let fetched = result.unwrap_or_else(|e| panic!("{}: {e}", row.name));
                 assert_eq!(fetched.url.as_deref(), Some(url.as_str()), "{}", row.name);
                 assert_eq!(std::fs::read(store.path(&fetched.digest)).unwrap(), body, "{}", row.name);
-                assert_eq!(requests.len(), *wanted, "{}: {requests:?}", row.name);
+                // On a busy machine, bytes that were sent may be late, too.
+                let enough = if silent { requests.len() >= *wanted } else { requests.len() == *wanted };
+                assert!(enough, "{}: {requests:?}", row.name);
                 let last = requests.last().unwrap();
                 // A reset may take with it everything that came before it.
                 if !row.name.contains("reset") {

@@ -1,23 +1,25 @@
 //! SIGKILL at any moment: the store holds whole blobs under final names, and the next run continues.
 
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use kubexm_spec::Digest;
 use kubexm_transport::Store;
 
 use crate::server::{How, Server, file};
-use crate::support::{bytes, client, files, plain, quiet, want};
+use crate::support::{LONG, bytes, client, files, plain, quiet, want};
 
 const CHILD: &str = "KUBEXM_TRANSPORT_TEST_CHILD";
 const BLOBS: u64 = 8;
 const SIZE: usize = 6 << 20;
 const KILLS: u32 = 10;
-/// The longest time a run is left to work. All runs together must not be done before the last of them is killed, however fast
-/// the machine is: the server sends each blob for longer than that.
+/// The longest time a run is left to work, in milliseconds.
 const LONGEST: u64 = 250;
 const PIECE: usize = 128 << 10;
-const PAUSE: Duration = Duration::from_millis(2 * LONGEST * KILLS as u64 / (SIZE / PIECE) as u64);
+/// The other blobs come to their end in the midst of the kills.
+const PAUSE: Duration = Duration::from_millis(25);
 
 /// Run by the test below in a process of its own; without its variable there is nothing to do.
 async fn child(arguments: &str) {
@@ -39,9 +41,14 @@ async fn a_fetch_killed_at_random_moments_resumes_and_leaves_only_complete_blobs
     }
     let bodies: Vec<Vec<u8>> = (1..=BLOBS).map(|index| bytes(index, SIZE)).collect();
     let served = bodies.clone();
+    let last = Arc::new(AtomicBool::new(false));
+    let is_last = Arc::clone(&last);
     let server = Server::start(move |request| {
         let index: usize = request.path.trim_start_matches('/').parse().unwrap();
-        file(request, &served[index - 1], "\"t\"").how(How::Slowly(PIECE, PAUSE))
+        let reply = file(request, &served[index - 1], "\"t\"");
+        // No run comes to its end before it is killed, however late that is: one blob never does.
+        let never = index == 1 && !is_last.load(Ordering::Relaxed);
+        reply.how(if never { How::Stall(PIECE) } else { How::Slowly(PIECE, PAUSE) })
     })
     .await;
     let dir = tempfile::tempdir().unwrap();
@@ -56,13 +63,19 @@ async fn a_fetch_killed_at_random_moments_resumes_and_leaves_only_complete_blobs
             .unwrap()
     };
     let mut unfinished = 0;
-    for _ in 0..KILLS {
+    let endless = Digest::of(&bodies[0]);
+    for round in 0..KILLS {
         let before = server.requests().len();
         let mut child = start();
         // Once it is running, a random moment later.
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+        let deadline = tokio::time::Instant::now() + 2 * LONG;
         while server.requests().len() == before && child.try_wait().unwrap().is_none() {
             assert!(tokio::time::Instant::now() < deadline, "the child never asked for anything");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        // The last of them leaves something to continue with, whatever the others did.
+        while round + 1 == KILLS && store.partial_size(&endless) == 0 {
+            assert!(tokio::time::Instant::now() < deadline, "nothing came");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().subsec_nanos();
@@ -75,6 +88,7 @@ async fn a_fetch_killed_at_random_moments_resumes_and_leaves_only_complete_blobs
         }
     }
     assert_eq!(unfinished, KILLS, "runs came to their end before they were killed");
+    last.store(true, Ordering::Relaxed);
     let status = tokio::task::spawn_blocking({
         let mut child = start();
         move || child.wait().unwrap()

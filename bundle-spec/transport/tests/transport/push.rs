@@ -13,7 +13,7 @@ use kubexm_transport::{Credentials, ImageCandidate, OciRegistry, Repository, Tra
 
 use crate::fake_registry::{FakeRegistry, Fault, Seen};
 use crate::server::{Reply, Server};
-use crate::support::{self, client, quiet};
+use crate::support::{self, client, client_of, impatient, quiet};
 
 /// More than two chunks.
 const SIZE: usize = 20 << 20;
@@ -197,7 +197,12 @@ async fn a_registry_that_says_nothing_is_given_up() {
         _ => Fault::None,
     })
     .await;
-    let error = push(&registry, &bytes(8, 8 << 20)).await.unwrap_err();
+    let at = ImageCandidate { plain_http: true, ..ImageCandidate::new(&registry.address, "a") };
+    let impatient = OciRegistry::new(client_of(impatient()), Credentials::anonymous());
+    let repository = impatient.repository(&at, &[]).await.unwrap();
+    let body = bytes(8, 8 << 20);
+    let blob = (Digest::of(&body), body.len() as u64);
+    let error = repository.push_blob(blob, Arc::new(Bytes::copy_from_slice(&body)), &quiet).await.unwrap_err();
     assert_eq!(error.exit_code(), ExitCode::OriginDown, "{error}");
     assert!(error.to_string().contains(&registry.address), "{error}");
 }

@@ -10,12 +10,15 @@ pub fn provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// Options with waits short enough for tests.
+/// Longer than any machine is busy: the patience with what is sure to come, and what is less than a wait that would be wrong.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// Options with waits between tries short enough for tests. Nobody who answers is given up, however busy the machine is.
 pub fn options() -> HttpOptions {
     HttpOptions {
-        connect_timeout: Duration::from_secs(2),
-        answer_timeout: Duration::from_millis(2400),
-        stall_timeout: Duration::from_millis(400),
+        connect_timeout: LONG,
+        answer_timeout: LONG,
+        stall_timeout: LONG,
         retries: 3,
         backoff_min: Duration::from_millis(5),
         backoff_max: Duration::from_millis(1500),
@@ -23,9 +26,24 @@ pub fn options() -> HttpOptions {
     }
 }
 
+/// The same for origins that fall silent.
+pub fn impatient() -> HttpOptions {
+    let second = Duration::from_secs(1);
+    HttpOptions { connect_timeout: second, answer_timeout: 2 * second, stall_timeout: second, ..options() }
+}
+
 pub fn client() -> HttpClient {
+    client_of(options())
+}
+
+pub fn client_of(options: HttpOptions) -> HttpClient {
     provider();
-    HttpClient::new(options()).unwrap()
+    HttpClient::new(options).unwrap()
+}
+
+/// Waits for what comes soon where nothing is wrong, and never before an hour has passed where something is.
+pub async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LONG, what).await.expect("it waits for what it is not to wait for")
 }
 
 /// A store in a folder that goes with the test.
