@@ -172,6 +172,22 @@ fn busy() -> Response<Body> {
 mod tests {
     use super::*;
 
+    /// Each blob of each node is a request, and a comparison takes a processor for a while.
+    #[tokio::test]
+    async fn what_was_right_once_waits_for_no_comparison() {
+        // By libxcrypt (crypt(5)), of `hunter2`.
+        let hash = "user:$2b$08$abcdefghijklmnopqrstuubrRm36/PDk26QhAv8UvDI2bBcBcJSqe";
+        let login = Arc::new(Login::parse(hash).unwrap());
+        let ask = || Arc::clone(&login).accepts(b"Basic dXNlcjpodW50ZXIy".to_vec(), None);
+        assert_eq!(ask().await, Answer::Right);
+        let _guesses = login.guesses.acquire_many(u32::try_from(GUESSES).unwrap()).await.unwrap();
+        tokio::select! {
+            biased;
+            answer = ask() => assert_eq!(answer, Answer::Right),
+            () = std::future::ready(()) => panic!("it is computed again"),
+        }
+    }
+
     #[test]
     fn a_header_is_read_as_rfc_7617_writes_it() {
         let of = |text: &str| credentials(text.as_bytes());

@@ -94,3 +94,52 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A client, and what becomes of the megabyte that is sent to it.
+    fn sending(pace: Pace) -> (DuplexStream, impl Future<Output = (io::Result<()>, Duration)>) {
+        let (client, stream) = tokio::io::duplex(64);
+        let mut stream = Paced::new(stream, pace);
+        let begun = Instant::now();
+        (client, async move { (stream.write_all(&[0; 1 << 20]).await, begun.elapsed()) })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_pauses_for_less_than_the_time_after_each_part_is_not_cut_however_long_it_takes() {
+        let (mut client, sent) = sending(Pace { bytes: 1000, within: 10 * SECOND });
+        let reads = async {
+            for _ in 0..100 {
+                tokio::time::sleep(9 * SECOND).await;
+                client.read_exact(&mut [0; 2000]).await.unwrap();
+            }
+            client.read_to_end(&mut Vec::new()).await.unwrap()
+        };
+        let (rest, (ended, took)) = tokio::join!(reads, sent);
+        ended.unwrap();
+        assert_eq!(rest, (1 << 20) - 100 * 2000);
+        assert!(took >= 900 * SECOND, "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_a_little_all_the_time_is_cut_when_the_time_is_over() {
+        let (mut client, sent) = sending(Pace { bytes: 1000, within: 10 * SECOND });
+        let reads = async {
+            while client.read_u8().await.is_ok() {
+                tokio::time::sleep(SECOND / 10).await;
+            }
+        };
+        let (ended, took) = tokio::select! {
+            ended = sent => ended,
+            () = reads => panic!("it was served to the end"),
+        };
+        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!((10 * SECOND..11 * SECOND).contains(&took), "{took:?}");
+    }
+}
