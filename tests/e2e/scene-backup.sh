@@ -38,7 +38,7 @@ scratch() {
   lab in-net "$LAB/bin/etcd" --data-dir "$data" --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
     --listen-peer-urls http://127.0.0.1:2380 >> "$WORK/scratch.log" 2>&1 & job=$!
   # shellcheck disable=SC2015  # either way it is ended
-  within 20 lab in-net "$LAB/bin/etcdctl" endpoint health > /dev/null 2>&1 &&
+  within 60 lab in-net "$LAB/bin/etcdctl" endpoint health > /dev/null 2>&1 &&
     found=$(lab in-net "$LAB/bin/etcdctl" get /registry/ --prefix --keys-only | grep -c /registry/) || true
   kept=$(lab in-net "$LAB/bin/etcdctl" get /registry/configmaps/default/kept --keys-only || true)
   pkill -f -- "--data-dir $data" || true

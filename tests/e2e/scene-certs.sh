@@ -58,7 +58,7 @@ kubelets_end() {
   local host
   for host in n2 n3; do
     lab host root "$host" systemctl start kubelet
-    within 30 lab host root "$host" 'journalctl -u kubelet --since -1min | grep -q "expired\|bootstrap-kubelet.conf"' || return 1
+    within 60 lab host root "$host" 'journalctl -u kubelet --since -1min | grep -q "expired\|bootstrap-kubelet.conf"' || return 1
   done
 }
 check "kubelets whose certificate has ended do not start" kubelets_end

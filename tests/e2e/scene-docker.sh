@@ -84,7 +84,7 @@ goes_on_without_docker() {
   local before after
   before=$(kubectl_on n1 get pods -A -o 'jsonpath={.items[*].status.containerStatuses[*].containerID}') || return 1
   lab host root n2 "systemctl restart docker" || return 1
-  within 30 docker_on n2 info > /dev/null || return 1
+  within 60 docker_on n2 info > /dev/null || return 1
   sleep 15
   after=$(kubectl_on n1 get pods -A -o 'jsonpath={.items[*].status.containerStatuses[*].containerID}') || return 1
   [ "$before" = "$after" ] || { printf 'before %s\nafter %s\n' "$before" "$after"; return 1; }

@@ -98,7 +98,7 @@ wait
 check "every member has its earlier etcd again" etcd_is "$OLD_ETCD"
 check "and is healthy after it" within 60 three
 # Each write of a member that is the leader waits for an election; the whole way there and back has five restarts.
-check "the API went on writing, but for elections" answered "there and back" 30
+check "the API went on writing, but for elections" answered "there and back" 120
 check "the object is there" kubectl_on n1 get configmap kept
 
 kept() { says 70 "resume" of next upgrade -y --on-failure keep --drill fail:n1/upgrade.member; }

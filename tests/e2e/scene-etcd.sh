@@ -79,7 +79,7 @@ check "all are renewed by force, those of etcd and of the depot too" install cer
 others() { sums > "$WORK/etcd-sums-after"; [ "$(wc -l < "$WORK/etcd-sums-before")" = 10 ] && ! grep -qxFf "$WORK/etcd-sums-before" "$WORK/etcd-sums-after"; }
 check "each of etcd's certificates is another one" others
 check "etcd's members are healthy with them" three
-check "and the API server writes with its own" within 30 kubectl_on n1 create configmap renewed --from-literal=a=1
+check "and the API server writes with its own" within 60 kubectl_on n1 create configmap renewed --from-literal=a=1
 check "a create has nothing to do after a renewal" fleet_changes_nothing
 check "objects are made" kubectl_on n1 create configmap kept --from-literal=a=1
 check "a backup is made" install backup --to "$WORK/etcd-backups" -f "$FLEET_YAML"
@@ -95,7 +95,7 @@ filled() {
   lab host root n1 'head -c 600000 /dev/urandom | base64 -w 0 > /root/large' || return 1
   local number
   for number in $(seq 40); do
-    within 20 kubectl_on n1 -n full create configmap "large-$number" --from-file=/root/large > /dev/null || return 1
+    within 60 kubectl_on n1 -n full create configmap "large-$number" --from-file=/root/large > /dev/null || return 1
     lab host root n2 systemctl is-active --quiet kubexm-etcd || break
   done
   echo "after $number objects"
@@ -110,7 +110,7 @@ check "all three are healthy with room" within 60 status_is "n1 n2 n3"
 
 check "a member's host is powered off" lab host stop n3
 writes() { kubectl_on n1 create configmap "$1" --from-literal=a=1; }
-check "the API goes on and writes" within 30 writes without-n3
+check "the API goes on and writes" within 60 writes without-n3
 check "status shows who is missing" status_is "n1 n2"
 check "the host comes back" lab host up n3 10.77.0.13
 back() { member n3 get --prefix --keys-only /registry/configmaps/default/without-n3 --consistency=s | grep -q without-n3; }
@@ -140,7 +140,7 @@ no_restart() {
   says 70 "without a majority" fleet create -f "$WORK/quota.yaml" -y
 }
 check "no member is restarted for another setting while one is down" no_restart
-check "and it was rolled back: the API answers" within 30 writes not-restarted
+check "and it was rolled back: the API answers" within 60 writes not-restarted
 check "it is started again" lab host root n3 systemctl start kubexm-etcd
 check "all three are healthy now" within 60 status_is "n1 n2 n3"
 check "with all of them a create makes the change, one member after the other" fleet create -f "$WORK/quota.yaml" -y
@@ -177,7 +177,7 @@ their_etcd() {
 }
 theirs() { lab host root n2 /root/theirs/etcdctl --endpoints https://10.77.0.12:2379 --cacert /root/theirs/ca.crt --cert /root/theirs/client.crt --key /root/theirs/client.key "$@"; }
 check "somebody runs an etcd with certificates of their own" their_etcd
-check "it is healthy" within 30 theirs endpoint health
+check "it is healthy" within 60 theirs endpoint health
 their_yaml() {
   lab cluster-yaml --control-planes 1 --sudo-password "$SUDO_PASSWORD" n1 10.77.0.11 n3 10.77.0.13 |
     sed "s|roleGroups: .*|roleGroups: {master: [n1], worker: [n3]}|

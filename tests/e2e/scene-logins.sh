@@ -70,7 +70,7 @@ site_serves() {
   # The time bounds it, should this scene end early.
   in_lab timeout 900 docker-registry serve "$LOGINS/config.yml" > "$LOGINS/registry.log" 2>&1 &
   REGISTRY=$!
-  within 20 in_lab curl --silent --noproxy '*' --cacert "$LOGINS/ca.crt" -o /dev/null "https://$SITE/v2/"
+  within 60 in_lab curl --silent --noproxy '*' --cacert "$LOGINS/ca.crt" -o /dev/null "https://$SITE/v2/"
 }
 seeds() {
   HOME_NAME=home-site install seed --bundle "$LOGINS/site.tar.zst" --to "$SITE/mirror" --only images --ca-file "$LOGINS/ca.crt" \

@@ -218,7 +218,7 @@ depot_reloads() {
   on_host systemctl reload kubexm-depot.service || return 1
   after=$(on_host systemctl show -p MainPID --value kubexm-depot.service)
   [ "$before" = "$after" ] && [ "$before" != 0 ] &&
-    within 10 depot_log_has reloaded
+    within 60 depot_log_has reloaded
 }
 check "the depot is reloaded by its unit and goes on as the same process" depot_reloads
 check "an older bundle of the same signer is refused" says 34 "--allow-older" site_create older

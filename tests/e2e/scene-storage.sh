@@ -126,7 +126,7 @@ check "a claim that somebody deletes takes its data along, by a helper pod" with
 check "the next create gives the add-on a new one" storage one create -y
 check "which is bound" within 60 claim_is Bound
 SECOND=$(volume)
-check "with data" within 30 data "$SECOND"
+check "with data" within 60 data "$SECOND"
 check "a reset says what it keeps" says 0 "spec.storage.openebs.basePath" storage one reset -f "$WORK/storage-one.yaml" -y
 check "and keeps it" data "$SECOND"
 lab host root n1 rm -rf "$VOLUMES" /srv/others

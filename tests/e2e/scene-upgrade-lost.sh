@@ -84,7 +84,7 @@ ended_asking n4
 check "every node is Ready" fleet_becomes_ready 120
 check "every pod runs" within 180 all_running n1
 # One of its pods was on the host that died: a Service goes on sending there until the node is known to be away.
-check "the Deployment failed only until the dead node was known" answered web 150
+check "the Deployment failed only until the dead node was known" answered web 600
 check "what was there is there" kubectl_on n3 get configmap kept
 nothing_more() { next upgrade --json > "$WORK/lost-again.jsonl" && python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/lost-again.jsonl"; }
 check "a further one changes nothing" nothing_more

@@ -35,20 +35,20 @@ check "nothing was changed for that" untouched
 vip_comes_up || return 0
 back_ends() { lab host root "$1" "grep -o '10[.]77[.]0[.][0-9]*:6443 check' /etc/kubexm/balancer/haproxy.cfg | cut -d: -f1 | sort -u | tr '\n' ' '"; }
 PROCESSES=$(processes)
-check "a control plane is added, and the client sees nothing of it" during 2 join 2 vip vip-3 add-node
+check "a control plane is added, and the client sees nothing of it" during join 2 vip vip-3 add-node
 check "it is a back-end on both" back_ends_are "10.77.0.11 10.77.0.12 10.77.0.13"
 check "no process was started anew for that" same_processes
 check "a further create changes nothing" vip_nothing_to_do vip-3
 
 say "what the holder loses"
 loses_programs
-check "its network is gone, without a word" during 5 network 2 lab net cut "$(holder)" 12
-check "exactly one host has it when the network is back" within 15 one_holder
+check "its network is gone, without a word" during network 2 lab net cut "$(holder)" 12
+check "exactly one host has it when the network is back" within 60 one_holder
 HOLDER=$(holder)
-check "its host is switched off" during 5 off 6 lab host stop "$HOLDER"
-check "the other one has it" within 10 holds "$(other "$HOLDER")"
+check "its host is switched off" during off 6 lab host stop "$HOLDER"
+check "the other one has it" within 60 holds "$(other "$HOLDER")"
 check "the host is back" lab host up "$HOLDER" "$([ "$HOLDER" = l1 ] && echo 10.77.0.21 || echo 10.77.0.22)"
-check "and has not taken it back" within 30 one_holder
+check "and has not taken it back" within 60 one_holder
 check "nor later" holds "$(other "$HOLDER")"
 loses_the_api
 both() { lab host stop l1 && lab host stop l2 && lab host up "${BALANCERS[@]}"; }
@@ -59,7 +59,7 @@ cat "$WORK/vip-figures"
 
 say "fewer control planes, and none"
 PROCESSES=$(processes)
-check "a control plane leaves, and the client sees nothing of it" during 2 leave 2 vip vip-3 delete-node n3
+check "a control plane leaves, and the client sees nothing of it" during leave 2 vip vip-3 delete-node n3
 check "it is a back-end of nobody" back_ends_are "10.77.0.11 10.77.0.12"
 check "no process was started anew for that, either" same_processes
 check "the cluster is reset" vip vip-3 reset

@@ -47,7 +47,7 @@ touch /run/asks
 end() { [ "$1" = 0 ] && echo "$(date +%s%3N) ok" || echo "$(date +%s%3N) failed"; }
 while [ -e /run/asks ]; do
   case $kind in
-    web) timeout 2 bash -c '< /dev/tcp/10.233.0.99/53' 2> /dev/null; end $? ;;
+    web) timeout 20 bash -c '< /dev/tcp/10.233.0.99/53' 2> /dev/null; end $? ;;
     api) KUBECONFIG=/etc/kubernetes/admin.conf KUBECACHEDIR=/run/e2e-kubectl kubectl --request-timeout=2s get --raw /readyz > /dev/null 2>&1; end $? ;;
   esac
   sleep 0.1

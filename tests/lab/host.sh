@@ -182,7 +182,7 @@ host_make() {
 
 # host_answers NAME: until ssh lets us in. It gives up early when the host has ended.
 host_answers() {
-  local dir end=$((SECONDS + 60))
+  local dir end=$((SECONDS + 180))
   dir=$(host_dir "$1")
   until host_ssh "$1" true > /dev/null 2>&1; do
     alive "$dir/pid" host-run && [ "$SECONDS" -lt "$end" ] || return 1

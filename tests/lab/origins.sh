@@ -24,11 +24,11 @@ origins_up() {
     rm -f "$RUN/origin.port"
     detached "$RUN/origin.log" "$RUN/origin.pid" "$HERE/origin.py" "$FILES" "$RUN/origin.port"
   }
-  until_true 10 test -s "$RUN/origin.port" || die "the file server did not start: $RUN/origin.log"
+  until_true 60 test -s "$RUN/origin.port" || die "the file server did not start: $RUN/origin.log"
   alive "$RUN/registry.pid" "$RUN/registry.yml" || registry_start
-  until_true 10 registry_port || die "the registry did not start: $RUN/registry.log"
+  until_true 60 registry_port || die "the registry did not start: $RUN/registry.log"
   files=127.0.0.1:$(cat "$RUN/origin.port") registry=127.0.0.1:$(registry_port)
-  until_true 10 curl -fsS -o /dev/null "http://$registry/v2/" || die "the registry does not answer: $RUN/registry.log"
+  until_true 60 curl -fsS -o /dev/null "http://$registry/v2/" || die "the registry does not answer: $RUN/registry.log"
   registry_fill "$registry"
   # Whole or not at all: another run may read them at this moment.
   zone "$files" "$registry" > "$RUN/zone.$$" && mv "$RUN/zone.$$" "$RUN/zone.yaml"

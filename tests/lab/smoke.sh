@@ -45,7 +45,7 @@ smoke_registry() {
   registry_config "$NETRUN/registry.yml" "$GATEWAY:5000"
   OTEL_TRACES_EXPORTER=none detached "$NETRUN/registry.log" "$NETRUN/registry.pid" \
     nsenter --net="/run/netns/$LAB_NET" "$BIN/registry" serve "$NETRUN/registry.yml"
-  until_true 10 in_net curl -fsS "http://$GATEWAY:5000/v2/"
+  until_true 60 in_net curl -fsS "http://$GATEWAY:5000/v2/"
 }
 
 smoke_kubectl() { host_root s1 "KUBECONFIG=/etc/kubernetes/admin.conf kubectl $(printf '%q ' "$@")"; }

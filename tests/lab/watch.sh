@@ -92,7 +92,7 @@ watch_start() {
     echo "$name" >> "$dir/hosts"
   done
   detached "$dir/dnslog.log" "$dir/dnslog.pid" nsenter --net="/run/netns/$LAB_NET" "$HERE/dnslog.py" "$GATEWAY" "$dir/dns.jsonl"
-  until_true 10 watch_dns_listens || die "the name server did not start: $dir/dnslog.log"
+  until_true 60 watch_dns_listens || die "the name server did not start: $dir/dnslog.log"
 }
 
 watch_dns_listens() { alive "$NETRUN/watch/dnslog.pid" dnslog.py && [ -n "$(in_net ss -Hlnu "src $GATEWAY:53")" ]; }
