@@ -88,6 +88,6 @@ mod tests {
             std::panic::resume_unwind(Box::new("a fault of fetching"));
         });
         assert!(fetching.join().is_err());
-        assert_eq!(reported.recv_timeout(Duration::from_secs(20)), Ok((true, false)));
+        assert_eq!(reported.recv_timeout(Duration::from_secs(60)), Ok((true, false)));
     }
 }

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -263,7 +264,8 @@ fn the_cache_is_cleared_of_what_no_build_uses() {
 
 #[test]
 fn what_a_running_build_uses_stays_while_the_cache_is_cleared() {
-    let (site, server, bodies) = files(2, 300_000, How::Slowly(20_000, Duration::from_millis(100)));
+    static HELD: AtomicBool = AtomicBool::new(true);
+    let (site, server, bodies) = files(2, 300_000, How::Held(100_000, &HELD));
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("kubexm-bundle"));
     command.current_dir(site.path("")).env("KUBEXM_HOME", site.path("kubexm")).env("HOME", site.path("home"));
     command.env("NO_PROXY", "*").args(["build", "-f", "cluster.yaml", "-o", "out.tar.zst"]);
@@ -275,6 +277,7 @@ fn what_a_running_build_uses_stays_while_the_cache_is_cleared() {
     let reported =
         site.run(&["cache", "gc", "--max-size", "0", "--max-age", "0m", "--json"]).must(ExitCode::Ok).document();
     assert_eq!((&reported["removed"], &reported["unfinished"]["count"]), (&json!([]), &0.into()), "{reported}");
+    HELD.store(false, Ordering::Relaxed);
     assert!(build.wait().unwrap().success());
     for index in 0..bodies.len() {
         assert_eq!(server.count(&format!("file-{index}")), 1);

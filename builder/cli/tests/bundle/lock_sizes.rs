@@ -1,6 +1,6 @@
 //! Sizes in a lock: what an origin only tells of a file is never compared with the file itself.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kubexm_spec::lock::Content;
 use kubexm_spec::{ExitCode, Lock};
@@ -85,14 +85,14 @@ fn two_mirrors_that_report_one_size_get_one_head_request_each() {
 #[test]
 fn a_second_mirror_that_never_answers_does_not_delay_the_lock() {
     let origin = Server::start(|_: &Request| {
-        std::thread::sleep(Duration::from_secs(60));
+        std::thread::sleep(Duration::from_secs(3600));
         Reply::new(503, "")
     });
     let site = behind(&Server::files(vec![(TOOL, tool())]), &origin);
-    let begun = Instant::now();
     lock(&site, &["--zone", "zone.yaml"]);
     assert_eq!(size(&site), SIZE);
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    // Whoever has nobody else to ask asks again, three times in all.
+    assert!(origin.requests().len() <= 1, "{:?}", origin.requests());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::server::{Reply, Request, Server, file};
 use crate::site::{Site, noise, wanted};
 
 /// How long a layer is held back at the most.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// A registry that serves the blobs of a layout, as far as a build asks. `held` is called before a layer is sent.

@@ -206,7 +206,7 @@ fn start(site: &Site, registry: &Registry) -> Child {
 
 /// Waits until the registry has some blobs, and not all.
 fn some_are_there(registry: &Registry, child: &mut Child) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(60);
     let count = || std::fs::read_dir(registry.blobs()).map_or(0, |all| all.count());
     while count() < 4 {
         assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "the push ended too early");

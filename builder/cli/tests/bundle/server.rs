@@ -1,7 +1,8 @@
 //! An HTTP server whose every answer a test decides, down to where the connection breaks.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,6 +38,10 @@ pub enum How {
     Cut(usize),
     /// So many bytes at a time, with this pause between.
     Slowly(usize, Duration),
+    /// Nothing more after so many bytes, until the client goes away.
+    Stall(usize),
+    /// The rest after so many bytes when the flag is no longer set.
+    Held(usize, &'static AtomicBool),
 }
 
 pub struct Reply {
@@ -169,5 +174,17 @@ fn answer(stream: TcpStream, handler: &dyn Fn(&Request) -> Reply, seen: &Mutex<V
             std::thread::sleep(pause);
             Ok(())
         }),
+        How::Stall(length) => {
+            stream.write_all(&reply.body[..length.min(reply.body.len())])?;
+            stream.read_exact(&mut [0])
+        }
+        How::Held(length, held) => {
+            let (first, rest) = reply.body.split_at(length.min(reply.body.len()));
+            stream.write_all(first)?;
+            while held.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            stream.write_all(rest)
+        }
     }
 }

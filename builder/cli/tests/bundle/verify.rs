@@ -84,7 +84,7 @@ fn a_file_that_is_no_bundle_is_reported_as_such() {
     let made = std::process::Command::new("mkfifo").arg(site.path("pipe")).status().unwrap();
     assert!(made.success());
     for args in [&["verify", "pipe"][..], &["verify", "--base", "pipe", "pipe"], &["diff", "pipe", "pipe"]] {
-        let output = site.program().args(args).timeout(std::time::Duration::from_secs(20)).output().unwrap();
+        let output = site.program().args(args).timeout(std::time::Duration::from_secs(60)).output().unwrap();
         assert_eq!(output.status.code(), Some(35), "{args:?}: {output:?}");
         assert_contains(&String::from_utf8(output.stderr).unwrap(), &["not a regular file"]);
     }
@@ -99,7 +99,7 @@ fn missing_keys_and_signatures_are_reported_before_the_bundle_is_read() {
         let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("kubexm-bundle"));
         command.args(["verify", "-"]).args(more).current_dir(site.path("")).stdin(reader.try_clone().unwrap());
         let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while child.try_wait().unwrap().is_none() && std::time::Instant::now() < deadline {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }

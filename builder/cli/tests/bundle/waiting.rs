@@ -45,7 +45,7 @@ fn line(from: impl std::io::Read + Send + 'static, part: &'static str) -> String
     let begun = Instant::now();
     let mut seen = Vec::new();
     loop {
-        let left = Duration::from_secs(10).saturating_sub(begun.elapsed());
+        let left = Duration::from_secs(60).saturating_sub(begun.elapsed());
         let line = take.recv_timeout(left).unwrap_or_else(|e| panic!("{e}: {part:?} is not in {seen:#?}"));
         if line.contains(part) {
             return line;

@@ -151,7 +151,7 @@ async fn all(from: Option<impl AsyncRead + Unpin>, limit: u64) -> Result<Vec<u8>
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { time: Duration::from_secs(20), output: 4096, memory: MEMORY };
+    const LIMITS: Limits = Limits { time: Duration::from_secs(60), output: 4096, memory: MEMORY };
 
     async fn shell(sandbox: &Sandbox, line: &str, limits: Limits) -> Result<Ended, String> {
         let folder = tempfile::tempdir().unwrap();
@@ -181,10 +181,12 @@ mod tests {
     async fn a_program_that_takes_more_memory_than_any_chart_is_ended_with_and_without_a_network() {
         let folder = tempfile::tempdir().unwrap();
         for sandbox in [Sandbox::default(), Sandbox::probe(folder.path()).await] {
-            let limits = Limits { time: Duration::from_secs(60), ..LIMITS };
-            let greedy = "import time; time.sleep(1); bytearray(6 << 30)";
+            // Not before it has its limit, which it is given when it runs.
+            let greedy = "import resource, time\n\
+                          while resource.getrlimit(resource.RLIMIT_AS)[0] < 0: time.sleep(.01)\n\
+                          bytearray(6 << 30)";
             let args = ["-c", greedy];
-            let ended = sandbox.run(Path::new("/usr/bin/python3"), &args, folder.path(), limits).await.unwrap();
+            let ended = sandbox.run(Path::new("/usr/bin/python3"), &args, folder.path(), LIMITS).await.unwrap();
             assert!(!ended.status.success() && ended.stderr.contains("MemoryError"), "{}", ended.stderr);
         }
     }

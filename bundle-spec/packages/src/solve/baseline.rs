@@ -132,12 +132,12 @@ mod tests {
     #[test]
     fn a_list_in_which_each_package_is_there_twice_is_gone_over_once() {
         let twice = |at: usize| format!("N\tp{at}\t0\t1\t1\tnoarch\nN\tp{at}\t0\t2\t1\tnoarch\n");
-        let list: String = (0..20_000).map(twice).collect();
+        let list: String = (0..50_000).map(twice).collect();
         let begun = std::time::Instant::now();
         let (baseline, cut_off) = Baseline::of_rpm(installed::read(&list).unwrap(), &list, &pool());
-        // Each was compared with all.
-        assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
-        assert_eq!((baseline.packages.len(), cut_off.len()), (20_000, 20_000));
+        // Each was compared with all: minutes.
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+        assert_eq!((baseline.packages.len(), cut_off.len()), (50_000, 50_000));
         assert!(baseline.packages.iter().all(|one| &*one.version == "2-1"));
     }
 

@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_package_that_says_often_what_others_say_too_leaves_at_once() {
         let says = |name: &str| {
-            let lines = |kind: &str| format!("{kind}\tx\t0\t\n").repeat(30_000);
+            let lines = |kind: &str| format!("{kind}\tx\t0\t\n").repeat(100_000);
             format!("N\t{name}\t0\t1\t1\tnoarch\n{}{}", lines("C"), lines("O"))
         };
         let packages = installed::read(&(says("a") + &says("b"))).unwrap();
@@ -268,8 +268,8 @@ mod tests {
         let mut selection = Selection::new(&universe);
         let begun = Instant::now();
         selection.leave(PackageId(1));
-        // 1,800 million steps.
-        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
-        assert!(!selection.contains(PackageId(1)) && selection.against["x"].len() == 30_000);
+        // 20,000 million steps.
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+        assert!(!selection.contains(PackageId(1)) && selection.against["x"].len() == 100_000);
     }
 }

@@ -135,6 +135,13 @@ async fn answer(
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await?);
+        // TLS, which whoever does not know better tries first: servers of plain HTTP answer it at once.
+        if head == [0x16] {
+            stream.write_all(b"HTTP/1.1 400 x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").await?;
+            stream.shutdown().await?;
+            // What it sent is taken, or it would see a reset in place of the answer.
+            return tokio::io::copy(&mut stream, &mut tokio::io::sink()).await.map(drop);
+        }
     }
     let head = String::from_utf8_lossy(&head).into_owned();
     let mut lines = head.lines();

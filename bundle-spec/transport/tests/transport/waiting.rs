@@ -148,7 +148,10 @@ async fn a_silent_mirror_is_left_after_one_try_where_there_is_another_place() {
     }
     assert_eq!(silent.connections(), 1, "the second file goes where it is answered");
     let address = silent.address.to_string();
-    reported.lock().unwrap().retain(|kind| matches!(kind, EventKind::Waiting { origin, .. } if origin.contains(&address)));
+    reported
+        .lock()
+        .unwrap()
+        .retain(|kind| matches!(kind, EventKind::Waiting { origin, .. } if origin.contains(&address)));
     assert_eq!(waits(&reported).last().map(|(.., next)| *next), Some(Next::Elsewhere));
 }
 

@@ -239,17 +239,17 @@ mod tests {
     #[test]
     fn hosts_and_gaps_by_the_thousand_are_gone_over_once() {
         let gap = |at: usize| Gap { host: format!("h{at}"), what: "host".to_owned(), why: String::new() };
-        let names: Vec<String> = (0..60_000).map(|at| format!("g{at}")).collect();
+        let names: Vec<String> = (0..150_000).map(|at| format!("g{at}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let facts = ClusterFacts {
-            gaps: (0..60_000).map(gap).collect(),
+            gaps: (0..150_000).map(gap).collect(),
             applied: Some(record(&names)),
             ..ClusterFacts::default()
         };
         let begun = std::time::Instant::now();
         assert!(silent_balancers(&facts).is_empty());
-        // 3,600 million comparisons.
-        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+        // 22,500 million comparisons.
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
     }
 
     /// The record of a cluster with these hosts of the load balancer.

@@ -259,15 +259,16 @@ fn when_the_controller_is_killed_the_step_is_finished_and_the_next_agent_waits_f
     let Agent { to, from, thread } = first;
     drop((to, from));
 
-    let mut second = Agent::start(steering.work.clone(), "run 2");
-    second.ask(2, observe());
-    let answered = std::thread::spawn(move || (second.answer(), second));
     // The note in the lock file says that the first takes nothing new; only then is waiting what is tested.
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !std::fs::read_to_string(steering.folder.path().join("lock")).unwrap().contains("\"finishing\":true") {
         assert!(Instant::now() < deadline, "the agent did not notice that its controller is gone");
         std::thread::yield_now();
     }
+    let mut second = Agent::start(steering.work.clone(), "run 2");
+    second.ask(2, observe());
+    let answered = std::thread::spawn(move || (second.answer(), second));
+    std::thread::sleep(Duration::from_millis(300));
     assert!(!thread.is_finished() && !answered.is_finished(), "the step was not finished, or not waited for");
 
     steering.go_on.send(()).unwrap();

@@ -157,7 +157,7 @@ fn pass(mut node: TcpStream, depot: SocketAddr, most: usize, count: &AtomicU64, 
 
 /// An address where nobody listens.
 /// It is held until the program ends: let go, the next server of another test could get it.
-fn nobody() -> SocketAddr {
+pub fn nobody() -> SocketAddr {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = socket.local_addr().unwrap();
@@ -238,7 +238,8 @@ fn a_depot_that_takes_a_connection_and_says_nothing_is_given_up() {
     let site = Site::new();
     let a = bytes(1, 1000);
     let silent = Between::to(site.depot("empty", &[]), Wire::Swallows);
-    let quick = Limits { connect: Duration::from_secs(2), stall: Duration::from_millis(300), ..PATIENT };
+    // The other depot is to answer within that.
+    let quick = Limits { connect: Duration::from_secs(5), ..PATIENT };
     let fetched = site.fetch_within(quick, &[&a], &[silent.address, site.depot("two", &[&a])]);
     assert!(fetched.missing.is_empty(), "{fetched:?}");
     only_reason(&fetched, silent.address, "");
@@ -309,9 +310,11 @@ fn a_node_stops_when_its_controller_is_gone() {
     let silent = Between::to(site.depot("empty", &[]), Wire::Swallows);
     let begun = Instant::now();
     let gone = || begun.elapsed() > Duration::from_millis(300);
-    let stopped = fetch(PATIENT, &site.store(), &wanted(&[&a]), &site.depots(&[silent.address]), gone);
+    let hour = Duration::from_secs(3600);
+    let patient = Limits { whole: hour, connect: hour, stall: hour };
+    let stopped = fetch(patient, &site.store(), &wanted(&[&a]), &site.depots(&[silent.address]), gone);
     assert_eq!(stopped.unwrap_err(), "stopped, since the controller is gone or takes the step back");
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -328,16 +331,23 @@ fn depots_that_are_too_slow_as_a_whole_leave_the_rest_to_the_controller() {
 
 #[test]
 fn a_time_that_is_over_while_a_good_part_had_come_is_no_failure_of_the_source() {
-    let limits = Limits { whole: Duration::from_secs(3), ..PATIENT };
-    for (most, still_coming) in [(5 * MIB, true), (MIB, false)] {
+    // A time in which the good part comes on a busy machine, too.
+    let limits = Limits { whole: Duration::from_secs(10), ..PATIENT };
+    let stops = |most: usize, still_coming: bool| {
         let site = Site::new();
-        let large = bytes(1, LARGE);
+        let large = bytes(1, MIB);
         let wire = Between::to(site.depot("one", &[&large]), Wire::Stops(most));
         let fetched = site.fetch_within(limits, &[&large], &[wire.address]);
         assert_eq!((fetched.missing.len(), fetched.still_coming), (1, still_coming), "{fetched:?}");
         // What came stays: the next request takes the rest.
         assert_eq!(site.fetch(&[&large], &[site.depot("two", &[&large])]), Fetched::default());
-    }
+    };
+    let stops = &stops;
+    std::thread::scope(|scope| {
+        for (most, coming) in [(MIB * 2 / 3, true), (MIB / 8, false)] {
+            scope.spawn(move || stops(most, coming));
+        }
+    });
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl Registry {
                 }
             }
         });
-        let address = addresses.recv_timeout(Duration::from_secs(20)).unwrap();
+        let address = addresses.recv_timeout(Duration::from_secs(60)).unwrap();
         Self { child, address, ca: ca.pem(), folder }
     }
 
@@ -159,7 +159,7 @@ async fn a_wrong_login_an_unknown_ca_and_a_registry_that_is_down_are_told_apart_
     assert!(matches!(&answer, Answered::Unusable(why) if why.contains("ertificate")), "{answer:?}");
     let broken = UserRegistry { ca: Some(b"nothing".to_vec()), ..registry.at(Some("hunter2")) };
     assert!(ask(&broken, &images).await.is_err());
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let nobody = crate::fetch::nobody().to_string();
     let down = UserRegistry { address: nobody.clone(), ..registry.at(Some("hunter2")) };
     let answer = ask(&down, &images).await.unwrap();
     assert!(matches!(&answer, Answered::Unusable(why) if why.contains(&nobody)), "{answer:?}");

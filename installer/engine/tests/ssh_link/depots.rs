@@ -51,8 +51,10 @@ async fn a_depot_that_is_down_is_reported_and_a_host_without_depots_asks_nobody(
     let link = server.connect().await.unwrap();
     let source = Pattern::new(&[1_000], u64::MAX, &|| {});
     let (site, nobody) = tokio::task::spawn_blocking(|| {
-        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        (Site::new(), nobody)
+        // It is held until the program ends: let go, the next server of another test could get it.
+        let socket = std::mem::ManuallyDrop::new(tokio::net::TcpSocket::new_v4().unwrap());
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        (Site::new(), socket.local_addr().unwrap())
     })
     .await
     .unwrap();

@@ -105,20 +105,22 @@ async fn what_nobody_waits_for_any_more_holds_no_blob_back() {
     let progress = |_: Digest, _: u64, _: u64| {};
     first.deliver(&source.list(), &source, &progress).await.unwrap();
     first.share(at, &[source.list()[0].0], &of_first).await.unwrap();
-    let crawls = stops_after(1_000_000, at).await;
+    let crawls = stops_after(200_000, at).await;
     for quick in [true, false] {
         let blobs = source.list();
+        // One that nobody has gives the request time: minutes, in which it would stop ten seconds in each of its tries.
+        let all = [&blobs[..], &[(Digest::of("what nobody has"), 100 << 20)]].concat();
         let step = fill();
-        let taken = second.fetch_shared(&step, &blobs, crawls, &of_second, &progress);
+        let taken = second.fetch_shared(&step, &all, crawls, &of_second, &progress);
         let given_up = tokio::time::timeout(Duration::from_secs(2), taken).await;
         assert!(given_up.is_err(), "it did not stop: {given_up:?}");
-        // Its request goes on for at least 10 s, and has the part file meanwhile.
+        // Its request goes on, and has the part file meanwhile.
         let begun = std::time::Instant::now();
         match quick {
             true => drop(second.fetch_shared(&step, &blobs, free(), &of_second, &progress).await.unwrap()),
             false => second.deliver(&blobs, &source, &progress).await.unwrap(),
         }
-        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     }
     assert_eq!(stored(&other, &source.list()[0].0), Some(source.list()[0].0));
 }

@@ -95,8 +95,9 @@ async fn connected<H: Handler<Error = russh::Error> + Send + 'static>(
     let options = SshOptions {
         known_hosts: vec![at("known_hosts")],
         accept_new: false,
-        connect_timeout: Duration::from_secs(3),
-        keepalive: Duration::from_millis(200),
+        // Enough for a login on a busy machine, and for keepalives while a session is waited for.
+        connect_timeout: Duration::from_secs(10),
+        keepalive: Duration::from_secs(1),
         holder: "run 1".into(),
         prompt,
         shared: Arc::default(),

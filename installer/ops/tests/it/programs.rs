@@ -49,10 +49,16 @@ fn a_program_that_hangs_is_killed_with_what_it_started() {
     let folder = tempfile::tempdir().expect("a folder");
     let pid = folder.path().join("pid");
     let hanging = format!("sleep 300 & echo $! > {}; sleep 300", pid.display());
-    let text = RealSystem.run(&shell(&hanging).within(1)).expect_err("an error").full();
-    assert!(text.contains("did not end within 1 s"), "{text}");
+    // More time where a busy machine had not come to start it.
+    for seconds in [1, 8, 64] {
+        let text = RealSystem.run(&shell(&hanging).within(seconds)).expect_err("an error").full();
+        assert!(text.contains(&format!("did not end within {seconds} s")), "{text}");
+        if std::fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n')) {
+            break;
+        }
+    }
     let pid = std::fs::read_to_string(pid).expect("a pid");
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
         // Gone, or not collected yet by whoever inherits it.

@@ -115,7 +115,7 @@ fn serve_with(host: &Host, settings: &str) -> Server {
             }
         }
     });
-    let address = addresses.recv_timeout(std::time::Duration::from_secs(20)).ok();
+    let address = addresses.recv_timeout(std::time::Duration::from_secs(60)).ok();
     Server { child, url: format!("https://{}", address.expect("it listens")) }
 }
 

@@ -20,12 +20,12 @@ fn script(host: &Host, code: u8, undo: bool) -> Op {
         host.put(&format!("{FOLDER}/undo.sh"), "rm -f /srv/disks\ntouch /srv/undone\n");
     }
     let (id, name) = ("pre-1-0123456789ab".to_owned(), "disks".to_owned());
-    Op::from(ScriptRun { id, name, folder: FOLDER.to_owned(), timeout_s: 5, undo })
+    Op::from(ScriptRun { id, name, folder: FOLDER.to_owned(), timeout_s: 60, undo })
 }
 
 fn undo() -> Op {
     let (id, name) = ("pre-1-0123456789ab".to_owned(), "disks".to_owned());
-    Op::from(ScriptUndo { id, name, folder: FOLDER.to_owned(), timeout_s: 5 })
+    Op::from(ScriptUndo { id, name, folder: FOLDER.to_owned(), timeout_s: 60 })
 }
 
 fn progress(op: &Op, machine: &Machine) -> Progress {

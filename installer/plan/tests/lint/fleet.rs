@@ -132,12 +132,13 @@ fn a_join_whose_slots_are_not_those_of_its_text_is_refused() {
 #[test]
 fn what_steps_change_that_have_an_order_is_not_compared_one_by_one() {
     let many = |step: &str, after: &str| {
-        let values = (0..80_000).map(|at| (format!("a{at}"), "1".to_owned())).collect();
+        let values = (0..120_000).map(|at| (format!("a{at}"), "1".to_owned())).collect();
         let op = Sysctl { path: "/etc/sysctl.d/x.conf".to_owned(), values, remembered: BTreeSet::new() };
         Step::on("a", step, "Set").after(&id(after)).ensure(op).undo(Undo::RestoreBefore).build()
     };
     let begun = Instant::now();
     let problems = broken(|plan| plan.steps.extend([many("y.one", "a/x.apply"), many("y.two", "a/y.one")]));
     assert_eq!(problems, Vec::new());
-    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    // 14,400 million comparisons.
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }

@@ -17,8 +17,9 @@ pub fn options(server: &S3Server) -> S3Options {
         tries: 4,
         first_pause: Duration::from_millis(1),
         longest_pause: Duration::from_millis(5),
-        silence: Duration::from_secs(5),
-        request: Duration::from_secs(10),
+        // Longer than any machine is busy.
+        silence: Duration::from_secs(60),
+        request: Duration::from_secs(60),
     };
     S3Options { patience, ..S3Options::new(endpoint, REGION, credentials).unwrap() }
 }

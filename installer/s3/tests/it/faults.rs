@@ -147,7 +147,7 @@ async fn a_server_that_is_silent_is_given_up() {
     options.patience.request = Duration::from_millis(100);
     options.patience.tries = 2;
     let client = S3Client::new(options, &address()).unwrap();
-    server.fail(Fault::of("GET", "", What::Late(1000)));
+    server.fail(Fault::of("GET", "", What::Late(3_600_000)));
     let error = client.list("", &Unwatched).await.unwrap_err().to_string();
     assert!(error.contains("nothing came in time"), "{error}");
     server.state().objects.insert("x".to_owned(), vec![0; 10]);

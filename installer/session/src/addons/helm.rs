@@ -246,7 +246,11 @@ mod tests {
     #[tokio::test]
     async fn what_takes_more_memory_than_any_chart_is_ended_and_its_words_are_one_line() {
         let mut greedy = Command::new("/usr/bin/python3");
-        greedy.args(["-c", "import time; time.sleep(1); bytearray(6 << 30)"]);
+        // Not before it has its limit, which it is given when it runs.
+        let line = "import resource, time\n\
+                    while resource.getrlimit(resource.RLIMIT_AS)[0] < 0: time.sleep(.01)\n\
+                    bytearray(6 << 30)";
+        greedy.args(["-c", line]);
         let (ok, _, stderr) = within_limits(greedy, String::new()).await.unwrap();
         assert!(!ok && printable(&stderr).contains("MemoryError"), "{}", printable(&stderr));
         assert_eq!(printable(b"Error: a\n   the bundle is signed"), "a    the bundle is signed");

@@ -96,9 +96,9 @@ fn aliases_that_stand_for_too_much_are_refused() {
 #[test]
 fn many_documents_and_many_wrong_values_take_no_time() {
     let start = std::time::Instant::now();
-    let labels: String = (0..3000).map(|n| format!("\"bad {n}\": x, ")).collect();
+    let labels: String = (0..10_000).map(|n| format!("\"bad {n}\": x, ")).collect();
     let text = file("").replace("address: 10.0.0.1", &format!("address: 10.0.0.1, labels: {{{labels}}}"));
-    assert_eq!(import(&text).left.len(), 3000);
-    import(&format!("{}{}", "a: 1\n---\n".repeat(10_000), file("")));
-    assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
+    assert_eq!(import(&text).left.len(), 10_000);
+    import(&format!("{}{}", "a: 1\n---\n".repeat(40_000), file("")));
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
 }

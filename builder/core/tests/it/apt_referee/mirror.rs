@@ -46,7 +46,7 @@ impl Mirror {
             if let Some(port) = std::fs::read_to_string(&port_file).ok().and_then(|text| text.trim().parse().ok()) {
                 break port;
             }
-            assert!(begun.elapsed() < Duration::from_secs(20), "the file server did not start");
+            assert!(begun.elapsed() < Duration::from_secs(60), "the file server did not start");
             std::thread::sleep(Duration::from_millis(20));
         };
         Self { server, port, now: now.trim().parse().unwrap(), folder }

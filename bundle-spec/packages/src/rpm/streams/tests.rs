@@ -102,7 +102,7 @@ fn modules_that_need_each_other_in_a_million_ways_end_the_choice_by_name_however
     for level in 0..6 {
         (0..20).for_each(|stream| text.push_str(&build(&format!("l{level}"), stream, &format!("l{}", level + 1))));
     }
-    for number in 0..100 {
+    for number in 0..600 {
         text.push_str(&build(&format!("d{number}"), 1, "l0"));
         text.push_str(&format!(
             "---\n{{document: modulemd-defaults, version: 1, data: {{module: d{number}, stream: s1}}}}\n"
@@ -114,8 +114,8 @@ fn modules_that_need_each_other_in_a_million_ways_end_the_choice_by_name_however
     let error = modules.visible(Vec::new(), &choice).unwrap_err();
     assert_eq!(error, ModuleError::TooHard { module: "d0".to_owned(), stream: "s1".to_owned() });
     assert!(error.to_string().contains("stopped at d0:s1"), "{error}");
-    // Each default had a search of its own, of a third of a second: 36 s together.
-    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    // Each default had a search of its own, of a third of a second: minutes together.
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -173,15 +173,15 @@ fn a_condition_that_a_package_brings_about_itself_holds() {
 }
 
 #[test]
-fn ten_thousand_packages_that_provide_one_name_are_chosen_among_at_once() {
-    // Metadata of rpm's family is not signed: whoever serves it may write this. It took a minute, and grew with the square.
+fn many_packages_that_provide_one_name_are_chosen_among_at_once() {
+    // Metadata of rpm's family is not signed: whoever serves it may write this. It took minutes, and grew with the square.
     let mut text = "socat 1; R: x\nboth 1; R: (x and (x with y))\n".to_owned();
-    (0..10_000).for_each(|number| text.push_str(&format!("p{number:05} 1; P: x; P: y\n")));
+    (0..20_000).for_each(|number| text.push_str(&format!("p{number:05} 1; P: x; P: y\n")));
     text.push_str("newer 2; P: x; O: p00000 < 2; O: p00001\n");
     let pool = pool(Rpm, &text);
     let begun = std::time::Instant::now();
     // `newer` makes the first two obsolete.
     assert_eq!(answer(&pool, "socat", &Baseline::empty()), "newer 2, socat 1");
     assert_eq!(answer(&pool, "both", &Baseline::empty()), "both 1, newer 2, p00002 1");
-    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }

@@ -182,7 +182,7 @@ mod tests {
             });
             assert!(receiver.recv_timeout(std::time::Duration::from_millis(100)).is_err(), "it did not wait");
             drop(both);
-            receiver.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+            receiver.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
         });
     }
 }

@@ -148,7 +148,7 @@ fn read_note(file: &mut File) -> Note {
 mod tests {
     use super::*;
 
-    const SHORT: LockTimeouts = LockTimeouts { other: Duration::ZERO, own: Duration::from_secs(20) };
+    const SHORT: LockTimeouts = LockTimeouts { other: Duration::ZERO, own: Duration::from_secs(60) };
 
     #[test]
     fn a_second_run_is_refused_with_the_holder_of_the_host() {

@@ -420,7 +420,7 @@ mod tests {
         socket.send_to(b"any datagram of 20 b", address).unwrap();
         assert!(socket.recv(&mut [0; 64]).is_err());
         let mut echo = [0; NONCE];
-        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         socket.send_to(&nonce(), address).unwrap();
         assert_eq!(socket.recv(&mut echo).unwrap(), NONCE);
         socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
