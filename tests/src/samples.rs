@@ -173,8 +173,8 @@ pub const FLEETS: [Sample; 22] = [
         hosts: &[("node1", "{}"), ("node2", "{}"), ("etcd1", "{}"), ("etcd2", "{}"), ("etcd3", "{}")],
         roles: "{etcd: [etcd1, etcd2, etcd3], master: [node1], worker: [node2]}",
         spec: "  etcd: {type: kubexm, quota: 4Gi, dataDir: /srv/etcd}\n",
-        added: &["node2"],
-        deleted: &["node2"],
+        added: &["node2", "etcd3"],
+        deleted: &["node2", "etcd3"],
         upgraded: OVER_THE_GATE,
         ..ONE
     },
@@ -183,8 +183,8 @@ pub const FLEETS: [Sample; 22] = [
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}"), ("etcd1", "{}")],
         roles: "{etcd: [node1, node2, etcd1], master: [node1, node2], worker: [node3]}",
         spec: "  etcd: {type: kubexm}\n",
-        added: &["node3"],
-        deleted: &["node3"],
+        added: &["node2", "node3"],
+        deleted: &["node2", "node3"],
         upgraded: MINOR,
         ..ONE
     },
@@ -490,7 +490,9 @@ impl Sample {
         let members = cluster.role_groups.etcd.iter().filter(|name| !others.contains(&name.as_str()));
         let hosts = members.filter_map(|name| cluster.host(name));
         let urls: String = hosts.map(|host| format!("    - https://{}:2379\n", host.address)).collect();
-        format!("kind: ClusterConfiguration\netcd:\n  external:\n    endpoints:\n{urls}")
+        format!(
+            "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\netcd:\n  external:\n    endpoints:\n{urls}"
+        )
     }
 
     /// The sample without the hosts that `add-node` adds: what it adds them to.

@@ -90,7 +90,14 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
     state.cluster.version = upgrade::configured(&config);
     state.cluster.made_with.clone_from(&state.cluster.version);
     match external {
-        true => drop(state.cluster.planes.insert(name.clone())),
+        true => {
+            state.cluster.planes.insert(name.clone());
+            let text =
+                config.split("---\n").find(|text| text.contains("kind: ClusterConfiguration")).unwrap_or_default();
+            let metadata = json!({"name": "kubeadm-config", "namespace": "kube-system"});
+            let object = json!({"kind": "ConfigMap", "metadata": metadata, "data": {"ClusterConfiguration": text}});
+            state.cluster.objects.insert("ConfigMap/kubeadm-config".to_owned(), object.to_string());
+        }
         false => etcd::add(system, state, &name)?,
     }
     state.cluster.api_server_files = api_server::files(&config);

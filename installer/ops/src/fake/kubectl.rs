@@ -3,7 +3,7 @@
 use kubexm_plan::kubeadm_certificates::READ_BY;
 use serde_json::{Value, json};
 
-use super::objects::{documents, file_name, with_server_fields, without_namespace};
+use super::objects::{documents, file_name, with_server_fields, without_namespace, without_server_fields};
 use super::releases;
 use super::rooted::{FOLDER, RootedSystem};
 use super::state::State;
@@ -115,7 +115,8 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
         }
         ["annotate", ..] => Output::default(),
         ["replace", "--filename", "-"] => {
-            state.cluster.objects.extend(documents(&text));
+            let kept = documents(&text).map(|(key, document)| (key, without_server_fields(document)));
+            state.cluster.objects.extend(kept);
             Output::default()
         }
         ["replace", "--namespace", namespace, ..] => releases::replace(state, namespace, &text),

@@ -19,6 +19,20 @@ pub(super) fn with_server_fields(key: &str, document: &str) -> Value {
     object
 }
 
+/// A document as it is kept: without what the server has added when it was read.
+pub(super) fn without_server_fields(document: String) -> String {
+    let Ok(mut object) = serde_json::from_str::<Value>(&document) else { return document };
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|name, _| {
+            !["uid", "resourceVersion", "creationTimestamp", "managedFields"].contains(&name.as_str())
+        });
+    }
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    object.to_string()
+}
+
 /// `Kind/name` and text of every document, and of each item of a list.
 pub(super) fn documents(text: &str) -> impl Iterator<Item = (String, String)> + '_ {
     text.split("\n---").map(str::trim).filter(|document| !document.is_empty()).flat_map(|document| {

@@ -168,12 +168,16 @@ fn config_map(host: &Host) -> String {
 fn kubeadms_configuration_of_the_cluster_changes_in_its_list_alone() {
     let host = plane();
     let named = |last: &[u8]| Op::from(EtcdEndpoints { endpoints: servers(last) });
+    let put = |text: &str| {
+        let object = json!({"kind": "ConfigMap", "metadata": {"name": "kubeadm-config", "namespace": "kube-system"},
+                            "data": {"ClusterConfiguration": text}});
+        change(&host, |state| state["objects"]["ConfigMap/kubeadm-config"] = json!(object.to_string()));
+    };
     // As that of a cluster with kubeadm's etcd.
+    put("kind: ClusterConfiguration\netcd:\n  local: {}\n");
     let text = text_of(dispatch::converge(&named(&[1]), &host.machine));
     assert!(text.contains("etcd.external.endpoints") && text.contains("edit configmap kubeadm-config"), "{text}");
-    let object = json!({"kind": "ConfigMap", "metadata": {"name": "kubeadm-config", "namespace": "kube-system"},
-                        "data": {"ClusterConfiguration": CONFIGURATION}});
-    change(&host, |state| state["objects"]["ConfigMap/kubeadm-config"] = json!(object.to_string()));
+    put(CONFIGURATION);
     let found = dispatch::observe(&named(&[2, 3]), &host.machine).expect("an observation");
     assert!(!found.satisfied);
     dispatch::converge(&named(&[2, 3]), &host.machine).expect("changed");
