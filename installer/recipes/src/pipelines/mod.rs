@@ -23,6 +23,7 @@ use kubexm_spec::cluster::Cluster;
 use crate::context::PlanContext;
 use crate::error::RecipeError;
 use crate::from_backup::{self, BackupSource};
+use crate::preflight::{self, Finding};
 
 pub use add_node::{absent, add_node};
 pub use addons_apply::addons_apply;
@@ -114,5 +115,14 @@ impl<'a> Recipe<'a> {
             }
         };
         Ok((plan, Vec::new()))
+    }
+}
+
+/// The checks of preflight before a pipeline that is planned with a bundle.
+pub fn preflight_before(pipeline: Pipeline, cx: &PlanContext<'_>) -> Vec<Finding> {
+    match pipeline {
+        Pipeline::Upgrade => preflight::preflight_before_upgrade(cx),
+        Pipeline::AddNode => preflight::preflight_before_join(cx),
+        _ => preflight::preflight(cx),
     }
 }

@@ -272,11 +272,7 @@ impl Opened {
 
     /// The checks of preflight for what it is used for.
     pub(crate) fn preflight(&self, cx: &PlanContext<'_>) -> Vec<Finding> {
-        match self.pipeline {
-            Pipeline::Upgrade => kubexm_recipes::preflight_before_upgrade(cx),
-            Pipeline::AddNode => kubexm_recipes::preflight_before_join(cx),
-            _ => kubexm_recipes::preflight(cx),
-        }
+        kubexm_recipes::preflight_before(self.pipeline, cx)
     }
 
     /// Whether a new CA is made for the registry.

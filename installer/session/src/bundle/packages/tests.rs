@@ -113,7 +113,7 @@ impl Site {
         let materials = ReadMaterials::read(&cluster, None, &bundle);
         let replace = ReplaceOptions::default();
         let (set_aside, without_fan_out, new_registry_ca) = (false, false, false);
-        let (upgrade, os_packages) = (false, false);
+        let (pipeline, os_packages) = (kubexm_plan::Pipeline::Create, false);
         let opened = Opened {
             bundle,
             provenance,
@@ -126,7 +126,7 @@ impl Site {
             set_aside,
             without_fan_out,
             new_registry_ca,
-            upgrade,
+            pipeline,
             os_packages,
             replace,
         };
