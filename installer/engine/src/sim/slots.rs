@@ -13,11 +13,13 @@ impl World {
             SlotProvider::CaCertHash { .. } => "caCertHash",
             SlotProvider::UploadKey { .. } => "certificateKey",
             SlotProvider::KubeletClient { .. } => "kubeletClient",
+            SlotProvider::SharedFile { .. } => "sharedFile",
             SlotProvider::Authority { .. }
             | SlotProvider::Certificate(_)
             | SlotProvider::CertificateKey { .. }
             | SlotProvider::AdminKubeconfig { .. }
             | SlotProvider::SealedAuthorities { .. }
+            | SlotProvider::RequestKey { .. }
             | SlotProvider::BackupKey
             | SlotProvider::BackupFile { .. }
             | SlotProvider::Secret { .. }

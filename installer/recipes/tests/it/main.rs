@@ -15,6 +15,7 @@ mod delete_node;
 mod depot;
 mod docker;
 mod etcd;
+mod external_ca;
 mod external_registry;
 mod fields;
 mod from_backup;
