@@ -125,7 +125,7 @@ check "a create of all changes nothing" changes_nothing whole
 
 renew() { install certs renew -f "$SITE/whole.yaml" -y "$@"; }
 not_signed() { renew --force; }
-check "a renewal of what nobody has signed anew is refused by name" says 53 "n3: /etc/kubernetes/kubelet.conf is due" not_signed
+check "a renewal of what nobody has signed anew is refused by name" says 53 "n2: /etc/kubernetes/kubelet.conf is due" not_signed
 check "everything is requested anew" says 0 "14 requests to be signed" requests whole --force
 check "and signed once more" people_sign
 end_of() { lab host root "$1" cat "$2" | sed -n 's/^ *client-certificate-data: //p' | base64 -d | openssl x509 -noout -serial; }

@@ -227,7 +227,7 @@ fn what_is_due_and_has_no_newer_certificate_is_refused_by_name_all_at_once() {
     let faults = [("node1-admin".to_owned(), vec!["it is not signed yet".to_owned()])];
     site.signed.as_mut().unwrap().faults = BTreeMap::from(faults);
     let error = site.plan().unwrap_err();
-    assert!(matches!(&error, RecipeError::CannotRenew { problems } if problems.len() == 7), "{error}");
+    assert!(matches!(&error, RecipeError::CannotRenew { problems } if problems.len() == 8), "{error}");
     let text = error.to_string();
     for said in [
         "node1: /etc/kubernetes/admin.conf is due, and your site's CA has signed no newer one (node1-admin: it is not signed yet)",

@@ -67,6 +67,7 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
         problems.extend(unhealthy(cx));
     }
     if !problems.is_empty() {
+        problems.extend(site::mend(&problems));
         return Err(RecipeError::CannotRenew { problems });
     }
     let workers = cx.cluster.hosts.iter().filter(|host| !planes.contains(&host.name));

@@ -14,6 +14,14 @@ use crate::requests;
 use crate::signed::SignedCertificate;
 
 const KUBELET: &str = "kubelet.service";
+const NO_NEWER: &str = "and your site's CA has signed no newer one";
+
+/// What mends such problems; none where there is none of them.
+pub(super) fn mend(problems: &[String]) -> Option<String> {
+    let text = "run `kubexm-install certs requests -f cluster.yaml` (with --force for what does not end soon), have the requests signed, and \
+                run this again";
+    problems.iter().any(|one| one.contains(NO_NEWER)).then(|| text.to_owned())
+}
 
 /// Whether kubeadm cannot renew it, since the site's CA has signed it.
 pub(super) fn signs(cx: &RenewContext<'_>, path: &str) -> bool {
@@ -57,11 +65,7 @@ fn is_newer(signed: &SignedCertificate, on_host: &Certificate) -> bool {
 fn without(cx: &RenewContext<'_>, on_host: &Certificate, request: &CertificateRequest) -> String {
     let why = cx.signed.and_then(|signed| signed.faults.get(&request.name)).map(|faults| faults.join("; "));
     let why = why.unwrap_or_else(|| "the one in the folder is the same".to_owned());
-    format!(
-        "{}: {} is due, and your site's CA has signed no newer one ({}: {why}): run `kubexm-install certs requests -f cluster.yaml` (with \
-         --force for one that does not end soon), have its request signed, and run this again",
-        on_host.host, on_host.path, request.name
-    )
+    format!("{}: {} is due, {NO_NEWER} ({}: {why})", on_host.host, on_host.path, request.name)
 }
 
 /// The steps that replace them: what static pods read, and kubelet's credentials with its restart.
