@@ -256,7 +256,7 @@ impl SlotProvider {
     /// Whether the host's value is the same each time, so that it can be read while observing to see whether the step
     /// that uses it is satisfied.
     pub const fn lasts(&self) -> bool {
-        matches!(self, Self::AdminKubeconfig { .. })
+        matches!(self, Self::AdminKubeconfig { .. } | Self::SharedFile { .. })
     }
 
     /// The slot whose value is needed to make this one.

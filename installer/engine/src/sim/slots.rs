@@ -34,6 +34,7 @@ impl World {
         self.provided.push(kind.to_owned());
         let value = match provider {
             SlotProvider::CaCertHash { .. } => "sha256:ca".to_owned(),
+            SlotProvider::SharedFile { path, .. } => format!("secret-{kind}-{path}"),
             _ => format!("secret-{kind}-{}", self.provided.len()),
         };
         self.valid_values.insert(value.clone().into_bytes());
