@@ -76,7 +76,7 @@ pub const SAMPLES: [Sample; 3] = [
 ];
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 22] = [
+pub const FLEETS: [Sample; 23] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -88,6 +88,16 @@ pub const FLEETS: [Sample; 22] = [
                storage: {openebs: {basePath: /srv/volumes}}\n",
         added: &["node3"],
         deleted: &["node2"],
+        upgraded: MINOR,
+        ..ONE
+    },
+    Sample {
+        name: "a site's CA whose key stays with the site",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}"), ("node4", "{}")],
+        roles: "{master: [node1, node2], worker: [node3, node4]}",
+        spec: "  kubernetes: {ca: {certFile: site/ca.crt, certificatesFolder: /root/certificates}}\n",
+        added: &["node2", "node4"],
+        deleted: &["node2", "node4"],
         upgraded: MINOR,
         ..ONE
     },

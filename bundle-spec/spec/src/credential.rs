@@ -98,15 +98,18 @@ fn first_word(value: &str) -> &str {
 }
 
 /// Objects and fields of Kubernetes that hold secrets.
-const MARKS: [(&str, &str); 5] = [
+const MARKS: [(&str, &str); 4] = [
     ("PRIVATE KEY-----", "a private key"),
-    ("client-key-data:", "a kubeconfig with credentials"),
     ("kind: Secret", "a Secret"),
     ("\"kind\":\"Secret\"", "a Secret"),
     ("bootstrapTokens:", "bootstrap tokens"),
 ];
 /// Keys whose value is a secret, and may stand in a text as a slot's placeholder.
-const KEYS: [(&str, &str); 2] = [("certificateKey:", "a certificate key"), ("token:", "a token")];
+const KEYS: [(&str, &str); 3] = [
+    ("certificateKey:", "a certificate key"),
+    ("client-key-data:", "a kubeconfig with credentials"),
+    ("token:", "a token"),
+];
 /// How the place of a slot begins in a text that is filled where it is used.
 pub const HOLE: &str = "{{slot:";
 

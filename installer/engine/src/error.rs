@@ -106,6 +106,15 @@ pub enum EngineError {
         /// The reason.
         reason: String,
     },
+    /// The folder of requests for certificates cannot be used.
+    #[error(
+        "{path}: {reason}; move the folder aside, and run `kubexm-install certs requests` again: all certificates must be signed anew then"
+    )]
+    Requests {
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+    },
     /// An authority of the cluster's own has ended.
     #[error("{path}: this authority has ended, and nothing that it signs is valid; {hint}")]
     AuthorityEnded {
@@ -188,6 +197,7 @@ impl EngineError {
             Self::NoLink { .. }
             | Self::Slot { .. }
             | Self::Pki { .. }
+            | Self::Requests { .. }
             | Self::Stopped { .. }
             | Self::Serialise { .. } => ExitCode::Internal,
         }

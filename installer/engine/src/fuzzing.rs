@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
+use std::time::SystemTime;
 
 use kubexm_plan::etcd_check::EtcdAsk;
+use kubexm_plan::kubeadm_certificates::SHARED;
 use kubexm_plan::op::StateDir;
-use kubexm_plan::{SlotProvider, Step, Undo};
+use kubexm_plan::{CertificateRequest, Requested, SlotProvider, Step, Undo};
 use kubexm_spec::{Cluster, printable};
 use russh::keys::PublicKey;
 
@@ -16,6 +18,7 @@ use crate::link::wire::frame::{next_frame, parse, read_frame, skip_to_magic};
 use crate::link::wire::{Frame, RequestMessage, Response, ResponseMessage};
 use crate::link::{LinkError, answers};
 use crate::sealed::SealedAuthorities;
+use crate::signed::{self, Wanted};
 
 /// A channel of an agent: frames and the messages in them. Both readers read the same from it.
 pub fn wire(bytes: &[u8]) {
@@ -118,7 +121,27 @@ fn provided(value: &[u8]) -> Option<LinkError> {
             assert!(value.iter().all(|byte| byte.is_ascii_alphanumeric() || b".:".contains(byte)), "{provider:?}");
         }
     }
+    for path in SHARED {
+        let provider = SlotProvider::SharedFile { host: host(), path: path.to_owned() };
+        let taken = answers::provided("a", &provider, value.to_vec());
+        assert!(taken.is_err() || value.len() <= 32 << 10, "what is too long is no certificate and no key");
+    }
     answers::provided("a", &SlotProvider::KubeletClient { host: host(), node: host() }, value.to_vec()).err()
+}
+
+/// A certificate (DER) that a site's CA has signed, or anybody else, and that CA's own.
+pub fn certificate(bytes: &[u8]) {
+    let text = ::pem::encode(&::pem::Pem::new("CERTIFICATE", bytes));
+    let name = || "a".to_owned();
+    for of in [Requested::Apiserver, Requested::Kubelet] {
+        let (organizations, sans) = (vec![name()], vec![name(), "10.0.0.1".to_owned()]);
+        let request = CertificateRequest { name: name(), host: name(), of, common_name: name(), organizations, sans };
+        let wanted = Wanted { ca: &text, now: SystemTime::UNIX_EPOCH, valid_s: 1, has_key: &|_| true };
+        if let Err(faults) = wanted.check(&request, &text) {
+            assert!(faults.len() <= 16, "{faults:?}");
+        }
+    }
+    let _ = signed::of_text(&text);
 }
 
 /// A known_hosts file.

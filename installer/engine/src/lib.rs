@@ -37,12 +37,14 @@ mod record;
 pub mod registry_check;
 pub mod replay;
 pub mod report;
+pub mod requests;
 pub mod resume;
 pub mod run;
 mod run_context;
 mod schedule;
 pub mod sealed;
 mod sender;
+pub mod signed;
 #[cfg(any(test, feature = "testing"))]
 pub mod sim;
 pub mod site_ca;

@@ -105,7 +105,8 @@ fn is_due(validity: &Validity, now: OffsetDateTime) -> bool {
     until <= now + RENEW_BEFORE.min((until - from - BACKDATED) / 4)
 }
 
-fn san_text(name: &GeneralName<'_>) -> Option<String> {
+/// A DNS name or an address of a certificate; none of other kinds.
+pub(crate) fn san_text(name: &GeneralName<'_>) -> Option<String> {
     match name {
         GeneralName::DNSName(name) => Some((*name).to_owned()),
         GeneralName::IPAddress(bytes) => {

@@ -337,6 +337,8 @@ impl SlotSource for ClusterPki {
             | SlotProvider::CaCertHash { .. }
             | SlotProvider::UploadKey { .. }
             | SlotProvider::KubeletClient { .. }
+            | SlotProvider::SharedFile { .. }
+            | SlotProvider::RequestKey { .. }
             | SlotProvider::BackupKey
             | SlotProvider::BackupFile { .. }
             | SlotProvider::AdminKubeconfig { .. } => Err(EngineError::Slot {

@@ -102,15 +102,18 @@ fn of_certificate(ca: &X509Certificate<'_>) -> Vec<UnfitCa> {
     if !matches!(ca.name_constraints(), Ok(None)) {
         found.push(UnfitCa::Names);
     }
-    let unknown =
-        |extension: &&X509Extension<'_>| extension.critical && !KNOWN.contains(&extension.oid.to_id_string().as_str());
-    if let Some(extension) = ca.extensions().iter().find(unknown) {
-        found.push(UnfitCa::Critical(extension.oid.to_id_string()));
-    }
+    found.extend(critical(ca).map(UnfitCa::Critical));
     if !matches!(ca.public_key().parsed(), Ok(PublicKey::RSA(_) | PublicKey::EC(_))) {
         found.push(UnfitCa::KeyKind);
     }
     found
+}
+
+/// The first critical extension that not every version of Go knows.
+pub(crate) fn critical(certificate: &X509Certificate<'_>) -> Option<String> {
+    let unknown =
+        |extension: &&X509Extension<'_>| extension.critical && !KNOWN.contains(&extension.oid.to_id_string().as_str());
+    certificate.extensions().iter().find(unknown).map(|extension| extension.oid.to_id_string())
 }
 
 fn of_time(ca: &X509Certificate<'_>, now: OffsetDateTime, leaves: Validity) -> Option<UnfitCa> {
@@ -123,7 +126,8 @@ fn of_time(ca: &X509Certificate<'_>, now: OffsetDateTime, leaves: Validity) -> O
     }
 }
 
-fn text(time: OffsetDateTime) -> String {
+/// A time for people, to the second.
+pub(crate) fn text(time: OffsetDateTime) -> String {
     let whole = time.replace_nanosecond(0).unwrap_or(time);
     whole.format(&Rfc3339).unwrap_or_else(|_| whole.to_string())
 }

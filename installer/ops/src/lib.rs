@@ -37,6 +37,7 @@ pub mod fake;
 pub mod fault;
 mod folder;
 mod fsio;
+mod given;
 mod harbor;
 mod image_list;
 pub mod installed_addons;

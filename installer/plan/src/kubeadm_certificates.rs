@@ -28,6 +28,21 @@ pub const CLUSTER_CA: &str = "/etc/kubernetes/pki/ca.crt";
 /// Its key.
 pub const CLUSTER_CA_SECRET: &str = "/etc/kubernetes/pki/ca.key";
 
+/// The key that signs tokens of service accounts.
+pub const SERVICE_ACCOUNT_SECRET: &str = "/etc/kubernetes/pki/sa.key";
+/// Its public key.
+pub const SERVICE_ACCOUNT_PUBLIC: &str = "/etc/kubernetes/pki/sa.pub";
+/// What every control plane has alike, beside the cluster's CA: kubeadm makes it on the first one. The last two exist where etcd is
+/// kubeadm's.
+pub const SHARED: [&str; 6] = [
+    SERVICE_ACCOUNT_SECRET,
+    SERVICE_ACCOUNT_PUBLIC,
+    "/etc/kubernetes/pki/front-proxy-ca.crt",
+    "/etc/kubernetes/pki/front-proxy-ca.key",
+    "/etc/kubernetes/pki/etcd/ca.crt",
+    "/etc/kubernetes/pki/etcd/ca.key",
+];
+
 /// The authorities that sign them.
 pub const AUTHORITIES: [&str; 3] =
     [CLUSTER_CA, "/etc/kubernetes/pki/etcd/ca.crt", "/etc/kubernetes/pki/front-proxy-ca.crt"];

@@ -8,11 +8,12 @@ use crate::pipeline::Pipeline;
 use crate::plan::Plan;
 
 /// Version of the plan's own shape, as it is written.
-pub const SCHEMA: u32 = 12;
+pub const SCHEMA: u32 = 13;
 /// The oldest that is still read. 2 differs in one word: `add-node` was `join`; 3 lacks files with the values of slots in
 /// a text; 4 lacks the cluster's id; 5 lacks steps on the controller; 6 lacks restarts of static pods; 7 lacks
 /// sealed authorities; 8 lacks releases of helm, taints, renewed certificates, snapshots, restores and upgrades; 9 lacks
-/// hosts that serve each other; 10 lacks renewed certificates of the cluster's own authorities; 11 lacks how long these are valid.
+/// hosts that serve each other; 10 lacks renewed certificates of the cluster's own authorities; 11 lacks how long these are valid; 12 lacks
+/// certificates that a site's CA has signed, and members of etcd that come and go.
 pub const OLDEST_SCHEMA: u32 = 2;
 const ADD_NODE_OF_SCHEMA_2: &str = "join";
 

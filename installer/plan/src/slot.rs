@@ -118,6 +118,22 @@ pub enum SlotProvider {
         /// The node.
         node: String,
     },
+    /// The key of a certificate that the site's CA has signed for a request, from the controller's folder of requests; secret.
+    RequestKey {
+        /// What it is the key of, for messages: `node1-apiserver`.
+        name: String,
+        /// Digest of its public key (SubjectPublicKeyInfo in DER), by which it is found: the certificate beside it has this one.
+        public: Digest,
+        /// How it is written down.
+        form: KeyForm,
+    },
+    /// A file that all control planes share, read on one that has it: keys of authorities and of service accounts. Secret.
+    SharedFile {
+        /// The control plane.
+        host: String,
+        /// One of [`crate::kubeadm_certificates::SHARED`].
+        path: String,
+    },
     /// What opens the archive of a backup, which the controller has opened; secret.
     BackupKey,
     /// A file of a backup's archive, which the controller has read there: a key of the cluster's own authorities. Secret.
@@ -159,6 +175,16 @@ pub enum SlotProvider {
     },
 }
 
+/// How a key is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum KeyForm {
+    /// PEM (PKCS#8).
+    Pem,
+    /// The same in base64, as in a kubeconfig.
+    Base64,
+}
+
 /// How a login is written down for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -184,6 +210,8 @@ impl SlotProvider {
             | Self::UploadKey { .. }
             | Self::AdminKubeconfig { .. }
             | Self::KubeletClient { .. }
+            | Self::RequestKey { .. }
+            | Self::SharedFile { .. }
             | Self::BackupKey
             | Self::BackupFile { .. }
             | Self::SealedAuthorities { .. }
@@ -202,9 +230,11 @@ impl SlotProvider {
             | Self::CaCertHash { host }
             | Self::UploadKey { host }
             | Self::KubeletClient { host, .. }
+            | Self::SharedFile { host, .. }
             | Self::AdminKubeconfig { host } => Some(host),
             Self::Authority { .. }
             | Self::Certificate(_)
+            | Self::RequestKey { .. }
             | Self::CertificateKey { .. }
             | Self::SealedAuthorities { .. }
             | Self::BackupKey
@@ -226,7 +256,7 @@ impl SlotProvider {
     /// Whether the host's value is the same each time, so that it can be read while observing to see whether the step
     /// that uses it is satisfied.
     pub const fn lasts(&self) -> bool {
-        matches!(self, Self::AdminKubeconfig { .. })
+        matches!(self, Self::AdminKubeconfig { .. } | Self::SharedFile { .. })
     }
 
     /// The slot whose value is needed to make this one.

@@ -13,6 +13,7 @@ use crate::backup_source::BackupSource;
 use crate::charts::CarriedCharts;
 use crate::error::RecipeError;
 use crate::packages::CarriedPackages;
+use crate::signed::SignedCertificates;
 use crate::time_servers::is_server;
 
 /// Kubernetes minor versions that recipes install (`installable` in the catalogue).
@@ -52,6 +53,8 @@ pub struct PlanContext<'a> {
     pub sealing: Option<&'a Sealing>,
     /// The backup that the cluster is made from.
     pub from_backup: Option<&'a BackupSource>,
+    /// What the site's CA has signed, where its key stays with the site.
+    pub signed: Option<&'a SignedCertificates>,
 }
 
 /// For whom the cluster's authorities are sealed, in addition to `spec.operators`.
@@ -256,17 +259,22 @@ impl<'a> PlanContext<'a> {
 
     /// The `n`th address of the service network: 1 is the API's service, 10 is DNS (kubeadm's convention).
     pub fn service_address(&self, n: u32) -> Result<IpAddr, RecipeError> {
-        let network = self.cluster.network.service_cidr;
-        let address = match network {
-            IpNet::V4(v4) => u32::from(v4.network()).checked_add(n).map(|address| IpAddr::from(address.to_be_bytes())),
-            IpNet::V6(v6) => {
-                u128::from(v6.network()).checked_add(n.into()).map(|address| IpAddr::from(address.to_be_bytes()))
-            }
-        };
-        address.filter(|address| network.contains(address)).ok_or_else(|| RecipeError::BadNetwork {
-            field: "spec.network.serviceCidr",
-            value: network.to_string(),
-            reason: "is too small; at least a /24 is required".to_owned(),
-        })
+        service_address(self.cluster, n)
     }
+}
+
+/// The `n`th address of a cluster's service network.
+pub fn service_address(cluster: &Cluster, n: u32) -> Result<IpAddr, RecipeError> {
+    let network = cluster.network.service_cidr;
+    let address = match network {
+        IpNet::V4(v4) => u32::from(v4.network()).checked_add(n).map(|address| IpAddr::from(address.to_be_bytes())),
+        IpNet::V6(v6) => {
+            u128::from(v6.network()).checked_add(n.into()).map(|address| IpAddr::from(address.to_be_bytes()))
+        }
+    };
+    address.filter(|address| network.contains(address)).ok_or_else(|| RecipeError::BadNetwork {
+        field: "spec.network.serviceCidr",
+        value: network.to_string(),
+        reason: "is too small; at least a /24 is required".to_owned(),
+    })
 }

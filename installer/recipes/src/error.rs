@@ -53,6 +53,21 @@ pub enum RecipeError {
         /// `hosts`, `control plane`.
         what: &'static str,
     },
+    /// Requests for certificates that nobody signs.
+    #[error(
+        "the certificates of cluster {cluster} are not signed by requests: cluster.yaml has no spec.kubernetes.ca.certificatesFolder; kubeadm \
+         signs them when the cluster is created, and `kubexm-install certs renew` renews them"
+    )]
+    NoRequests { cluster: String },
+    /// The site's CA has not signed what hosts need.
+    #[error(
+        "certificates that your site's CA signs are missing: {}; run `kubexm-install certs requests -f cluster.yaml`, have them signed, and \
+         lay them into the folder of spec.kubernetes.ca.certificatesFolder; nothing was changed", .missing.join(", ")
+    )]
+    NotSigned {
+        /// Names of their requests.
+        missing: Vec<String>,
+    },
     /// `add-node` without a cluster.
     #[error(
         "{first} is not in a cluster of kubexm-install yet, so there is nothing to join; run `kubexm-install create`, which creates the cluster with all its hosts"

@@ -26,6 +26,7 @@ pub mod phases;
 mod pipelines;
 pub mod preflight;
 mod registries;
+pub mod requests;
 pub mod runtime;
 #[cfg(any(test, feature = "testing"))]
 pub mod sample;
@@ -34,6 +35,7 @@ pub mod sample_adoption;
 #[cfg(any(test, feature = "testing"))]
 pub mod sample_backup;
 mod selinux;
+mod signed;
 pub mod support;
 pub mod templates;
 pub mod time_servers;
@@ -48,3 +50,4 @@ pub use mesh::{Mesh, mesh};
 pub use modules::drain::Drain;
 pub use pipelines::*;
 pub use preflight::{Finding, preflight, preflight_before_join, preflight_before_upgrade};
+pub use signed::{SignedCertificate, SignedCertificates};

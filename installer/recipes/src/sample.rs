@@ -22,6 +22,8 @@ use crate::context::{Materials, PlanContext, Sealing};
 use crate::modules::packages::source;
 use crate::packages::{CarriedPackages, NO_PACKAGES, RepositoryFile};
 use crate::pipelines::create;
+use crate::requests::requests;
+use crate::signed::{SignedCertificate, SignedCertificates};
 
 const GIB: u64 = 1 << 30;
 
@@ -98,9 +100,39 @@ pub fn plan(cluster: &Cluster) -> Result<Plan, Box<dyn Error + Send + Sync>> {
         charts: &charts(cluster, &manifest),
         sealing: Some(&sealing()),
         from_backup: None,
+        signed: Some(&signed(cluster)),
         set_aside: false,
         without_fan_out: false,
     })?)
+}
+
+/// What the site's CA has signed for every host of a cluster, if its key stays with the site; no real certificates.
+pub fn signed(cluster: &Cluster) -> SignedCertificates {
+    signed_for(cluster, "")
+}
+
+/// The same for requests that were made anew.
+pub fn signed_anew(cluster: &Cluster) -> SignedCertificates {
+    signed_for(cluster, "anew")
+}
+
+fn signed_for(cluster: &Cluster, time: &str) -> SignedCertificates {
+    let ca = include_str!("../../ops/src/fake/ca.crt");
+    let pem = ca.replacen("-----BEGIN", &format!("{time}-----BEGIN"), 1);
+    let of = |name: String| {
+        let public = Digest::of(format!("{name}{time}"));
+        (name, SignedCertificate { pem: pem.clone(), public, ends: i64::MAX })
+    };
+    let names = cluster.external_ca().and_then(|_| requests(cluster).ok()).unwrap_or_default();
+    SignedCertificates {
+        certificates: names.into_iter().map(|request| of(request.name)).collect(),
+        service_account: Some((
+            "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n".to_owned(),
+            Digest::of("service-account"),
+        )),
+        faults: BTreeMap::new(),
+        ca: Some(ca.to_owned()),
+    }
 }
 
 /// Sealed for one operator, who is in no cluster.yaml.

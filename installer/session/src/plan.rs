@@ -15,6 +15,7 @@ use crate::bundle::cluster_file::ClusterFile;
 use crate::bundle::cluster_source::ClusterSource;
 use crate::bundle::opened::Opened;
 use crate::bundle::plan_file::ReviewedPlan;
+use crate::certificate_requests;
 use crate::cluster_facts::{self, Asked};
 use crate::connected_cluster::ConnectedCluster;
 use crate::drift;
@@ -186,6 +187,7 @@ impl<'s> Observed<'s, ClusterSource> {
         let cluster = site.subject.cluster();
         let (cluster_digest, cluster_id) = (cluster.digest(), Identity::of(cluster, &survey.facts).id);
         let (running, facts, now) = (&running, &survey.facts, site.session.unix_time());
+        let signed = certificate_requests::of_source(site.session, &site.subject);
         let hosts = Hosts { cluster, facts, id: cluster_id, backup: None };
         let sealed = hosts.sealed_everywhere();
         let cx = RenewContext {
@@ -199,6 +201,7 @@ impl<'s> Observed<'s, ClusterSource> {
             begun: matches!(to_continue(&site.home, Pipeline::CertsRenew), Ok(Some(_))),
             sealed: &sealed,
             own: None,
+            signed: signed.as_ref(),
         };
         let planned = renewal(site.session, &site.home, &hosts, &cx);
         let (Renewed { plan, warnings }, authorities) = site.unless_refused(planned).await?;

@@ -130,6 +130,7 @@ pub(super) async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F, setting: &S
         begun: false,
         sealed: &BTreeSet::new(),
         own: Some(&own),
+        signed: Some(&kubexm_recipes::sample::signed_anew(&cluster)),
     };
     let plan = kubexm_recipes::certs_renew(&cx).map_err(said)?.plan;
     lint::check(plan).map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))

@@ -302,6 +302,7 @@ impl SlotSource for OperatorSlots {
             SlotProvider::Secret { .. }
             | SlotProvider::AdminKubeconfig { .. }
             | SlotProvider::RegistryLogin { .. }
+            | SlotProvider::RequestKey { .. }
             | SlotProvider::BackupFile { .. } => Ok(SECRET.as_bytes().to_vec()),
             SlotProvider::BackupKey => Ok(self.1.clone()),
             provider => self.0.value(name, provider, plan).await,

@@ -149,6 +149,7 @@ impl Sample {
             charts: &kubexm_recipes::sample::charts(cluster, &bundle.manifest),
             sealing: Some(&kubexm_recipes::sample::sealing()),
             from_backup: None,
+            signed: Some(&kubexm_recipes::sample::signed(cluster)),
         };
         let plan = pipeline(&cx)?;
         let (plan, _) = lint::check(plan).expect("the plan passes its lint");

@@ -89,6 +89,7 @@ pub const TARGETS: &[Target] = &[
     target("sealed_authorities", hosts::sealed),
     target("backup_header", hosts::backup_header),
     target("vrrp", hosts::vrrp),
+    target("certificate", hosts::certificate),
     target("s3_answer", kubexm_s3::fuzzing::answer),
 ];
 

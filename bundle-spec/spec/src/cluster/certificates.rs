@@ -1,27 +1,71 @@
 //! `spec.kubernetes.ca`, and how long certificates are valid.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::field::{FieldType, section};
 use super::{Cluster, MaterialFile, SecretSource};
-use crate::yaml::{At, Shape};
+use crate::yaml::{At, Mapping, ProblemKind, Shape};
 
 section! {
     /// A CA of your site for the cluster
     ///
-    /// `spec.kubernetes.ca`: kubeadm signs the cluster's certificates with it, and makes no CA of its own. Those of etcd and of the
+    /// `spec.kubernetes.ca`: it signs the cluster's certificates, and kubeadm makes no CA of its own. Those of etcd and of the
     /// front proxy are kubeadm's: nobody but components of the cluster reads them.
+    #[check(one_way(certificates))]
     pub struct ClusterCa {
         /// Its certificate, a path beside this file
         #[yaml("certFile", required)]
         pub cert_file: MaterialFile,
         /// Where its key is read from; it never travels in the bundle
-        #[serde(rename = "keyFrom")]
-        #[yaml("keyFrom", required)]
-        pub key: SecretSource,
+        #[serde(rename = "keyFrom", skip_serializing_if = "Option::is_none")]
+        #[yaml("keyFrom")]
+        pub key: Option<SecretSource>,
+        /// On this machine: the folder of the requests that your site signs, and of the signed certificates; instead of keyFrom
+        ///
+        /// Absolute, or below `~/`. The CA's key stays with the site.
+        #[serde(rename = "certificatesFolder", skip_serializing_if = "Option::is_none")]
+        #[yaml("certificatesFolder")]
+        pub certificates: Option<PathBuf>,
+    }
+}
+
+/// Who signs: kubeadm with the key, or the site.
+fn one_way(map: &Mapping<'_>, certificates: Option<&Option<PathBuf>>) -> Option<()> {
+    let hint = "keyFrom: {file: PATH} or {env: NAME}, and kubeadm signs; or certificatesFolder: /PATH, and your site signs requests";
+    let at = map.get("certificatesFolder");
+    match (map.get("keyFrom").is_some(), &at) {
+        (false, None) => {
+            map.at().fail(
+                ProblemKind::Missing,
+                "\"keyFrom\" or \"certificatesFolder\" is missing: nobody would sign",
+                hint,
+            );
+            return None;
+        }
+        (true, Some(at)) => {
+            at.bad("the CA's key and certificates that your site signs exclude each other", hint);
+            return None;
+        }
+        _ => {}
+    }
+    let folder = certificates.and_then(Option::as_ref);
+    if let (Some(at), Some(folder)) = (at, folder)
+        && !(folder.is_absolute() || folder.starts_with("~"))
+    {
+        at.bad(format!("{:?} is not absolute", folder.display().to_string()), "begin it with / or ~/");
+        return None;
+    }
+    Some(())
+}
+
+impl ClusterCa {
+    /// Whether the CA's key stays with the site, which signs requests.
+    pub const fn signs_elsewhere(&self) -> bool {
+        self.certificates.is_some()
     }
 }
 
@@ -88,6 +132,11 @@ impl Cluster {
     pub fn own_authority_validity(&self) -> Validity {
         let written = self.kubernetes.as_ref().and_then(|one| one.ca_certificate_validity);
         written.unwrap_or(Validity::OF_AUTHORITIES)
+    }
+
+    /// The site's CA, if its key stays with the site, which signs requests for certificates.
+    pub fn external_ca(&self) -> Option<&ClusterCa> {
+        self.kubernetes.as_ref()?.ca.as_ref().filter(|ca| ca.signs_elsewhere())
     }
 
     /// How long certificates of kubeadm's are valid.

@@ -21,7 +21,7 @@ section! {
     /// Kubernetes itself
     ///
     /// `spec.kubernetes`.
-    #[check(rules(audit, certificate_validity, ca_certificate_validity, auto_renew_certs))]
+    #[check(rules(audit, ca, certificate_validity, ca_certificate_validity, auto_renew_certs, kubelet))]
     pub struct Kubernetes {
         /// Made by kubeadm, or components as services of systemd
         #[serde(rename = "type", skip_serializing_if = "is_default")]
@@ -97,11 +97,16 @@ section! {
 fn rules(
     map: &Mapping<'_>,
     audit: Option<&Option<Audit>>,
+    of_site: Option<&Option<ClusterCa>>,
     certificate: Option<&Option<Validity>>,
     ca: Option<&Option<Validity>>,
     renews: Option<&bool>,
+    kubelet: Option<&Map<String, Value>>,
 ) -> Option<()> {
     super::flags::check(map, audit.is_some_and(Option::is_some));
+    if of_site.and_then(Option::as_ref).is_some_and(ClusterCa::signs_elsewhere) {
+        without_signer(map, renews, kubelet);
+    }
     let certificate = certificate.copied().flatten().unwrap_or(Validity::OF_CERTIFICATES);
     let ca = ca.copied().flatten().unwrap_or(Validity::OF_AUTHORITIES);
     if renews == Some(&true)
@@ -121,6 +126,28 @@ fn rules(
         );
     }
     Some(())
+}
+
+/// Settings that need somebody in the cluster who signs certificates.
+fn without_signer(map: &Mapping<'_>, renews: Option<&bool>, kubelet: Option<&Map<String, Value>>) {
+    const WHY: &str = "the CA's key stays with your site (ca.certificatesFolder)";
+    if renews == Some(&true)
+        && let Some(at) = map.get("autoRenewCerts")
+    {
+        at.bad(
+            format!("no timer can renew certificates: {WHY}"),
+            "leave it out, and renew with `kubexm-install certs requests` and `certs renew`; or give ca.keyFrom",
+        );
+    }
+    let of_kubelet = kubelet.and_then(|fields| fields.get("serverTLSBootstrap"));
+    if of_kubelet == Some(&Value::Bool(true))
+        && let Some(at) = map.get("kubelet")
+    {
+        at.bad(
+            format!("serverTLSBootstrap: nobody signs what kubelets ask the cluster for: {WHY}"),
+            "leave it out: kubelets sign their serving certificates themselves then; or give ca.keyFrom",
+        );
+    }
 }
 
 fn is_default(kind: &KubernetesKind) -> bool {

@@ -63,10 +63,11 @@ impl Cluster {
             usage: SecretUse::AuditWebhook,
             source: of(&webhook.kubeconfig),
         });
-        let ca_key = self.kubernetes.as_ref().and_then(|kubernetes| kubernetes.ca.as_ref()).map(|ca| SecretOf {
+        let ca_key = self.kubernetes.as_ref().and_then(|kubernetes| kubernetes.ca.as_ref()?.key.as_ref());
+        let ca_key = ca_key.map(|key| SecretOf {
             field: CLUSTER_CA_KEY.to_owned(),
             usage: SecretUse::ClusterCaKey,
-            source: of(&ca.key),
+            source: of(key),
         });
         let login = |login: Option<RegistryLogin<'a>>, usage| {
             login.map(|login| SecretOf { field: login.field(), usage, source: login.source() })

@@ -9,5 +9,6 @@ pub mod ended;
 pub mod out_of_reach;
 pub mod pipelines;
 pub mod registry;
+pub mod requests;
 pub mod summary;
 mod table;

@@ -286,11 +286,13 @@ pub(crate) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> R
         SlotProvider::CaCertHash { .. } => ("hash of the CA's key", value.strip_prefix(b"sha256:").is_some_and(hex)),
         SlotProvider::UploadKey { .. } => ("certificate key", hex(&value)),
         SlotProvider::KubeletClient { .. } => ("client certificate with its key", is_pair(&value)),
+        SlotProvider::SharedFile { path, .. } => ("file of a control plane", is_shared(path, &value)),
         SlotProvider::Authority { .. }
         | SlotProvider::Certificate(_)
         | SlotProvider::CertificateKey { .. }
         | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::SealedAuthorities { .. }
+        | SlotProvider::RequestKey { .. }
         | SlotProvider::BackupKey
         | SlotProvider::BackupFile { .. }
         | SlotProvider::Secret { .. }
@@ -300,15 +302,32 @@ pub(crate) fn provided(host: &str, provider: &SlotProvider, value: Vec<u8>) -> R
     if good { Ok(value) } else { Err(untrusted(host, format!("the value that it made is not a valid {what}"))) }
 }
 
+/// What is longer is no certificate and no key.
+const LONGEST_PEM: usize = 32 << 10;
+const KEYS: [&str; 3] = ["PRIVATE KEY", "EC PRIVATE KEY", "RSA PRIVATE KEY"];
+
 /// One certificate and its key as PEM, and nothing else: kubelet's own format. RFC 7468.
 fn is_pair(value: &[u8]) -> bool {
-    const MOST: usize = 32 << 10;
-    if value.len() > MOST {
-        return false;
+    let blocks = blocks(value);
+    matches!(blocks.as_slice(), [certificate, key] if certificate.tag() == "CERTIFICATE" && KEYS.contains(&key.tag()))
+}
+
+/// One certificate, key or public key as PEM, whichever the file's name says.
+fn is_shared(path: &str, value: &[u8]) -> bool {
+    let blocks = blocks(value);
+    let [one] = blocks.as_slice() else { return false };
+    match path.rsplit('.').next() {
+        Some("key") => KEYS.contains(&one.tag()),
+        Some("pub") => one.tag() == "PUBLIC KEY",
+        Some("crt") => one.tag() == "CERTIFICATE",
+        _ => false,
     }
-    let Ok(blocks) = ::pem::parse_many(value) else { return false };
-    let keys = ["PRIVATE KEY", "EC PRIVATE KEY", "RSA PRIVATE KEY"];
-    matches!(blocks.as_slice(), [certificate, key] if certificate.tag() == "CERTIFICATE" && keys.contains(&key.tag()))
+}
+
+/// None of a text that is too long, or is no PEM.
+fn blocks(value: &[u8]) -> Vec<::pem::Pem> {
+    let short = Some(value).filter(|value| value.len() <= LONGEST_PEM);
+    short.and_then(|value| ::pem::parse_many(value).ok()).unwrap_or_default()
 }
 
 fn untrusted(host: &str, reason: String) -> LinkError {

@@ -19,7 +19,7 @@ use tokio::io::AsyncReadExt;
 
 use super::facts::facts;
 use super::fleet::SimFleet;
-use super::names::KUBELET_CONF;
+use super::names::{KUBELET_CONF, KUBELET_CONFIG};
 use super::world::Host;
 use crate::link::{
     BlobSource, Change, DeliverProgress, Fetched, Link, LinkError, ObservedState, ProbeAnswer, RunIdentity, SlotValues,
@@ -144,7 +144,8 @@ impl Link for SimLink {
             }
         });
         // As on a real host: also when the cluster that it joined is gone.
-        let joined = stamp.is_some() && here.contains_key(KUBELET_CONF);
+        // Both are kubeadm's; the first may have been given before it ran.
+        let joined = stamp.is_some() && [KUBELET_CONF, KUBELET_CONFIG].iter().all(|key| here.contains_key(*key));
         // `file 0644 sha256:…`
         let digest = |path: &str| here.get(&format!("path:{path}"))?.rsplit(' ').next();
         let sealed_authorities = digest(SEALED_AUTHORITIES).and_then(|digest| world.sealed.get(digest).cloned());

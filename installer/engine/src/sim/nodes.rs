@@ -26,7 +26,7 @@ impl World {
             let external = self.host(host)?.has_path(etcd::CLIENT_CERT);
             let is_of_etcd = |path: &str| path.contains("/pki/etcd/") || path.ends_with("/apiserver-etcd-client.crt");
             for (name, path) in MANAGED.into_iter().filter(|(_, path)| !(external && is_of_etcd(path))) {
-                self.set(host, step, &format!("path:{path}"), &format!("file 0600 {name}"))?;
+                self.set_new(host, step, &format!("path:{path}"), &format!("file 0600 {name}"))?;
             }
             if external {
                 self.refuse_without_etcd()?;
@@ -36,13 +36,18 @@ impl World {
             }
             self.cluster.insert(format!("member:{host}"), "voter".to_owned());
         }
-        self.set(host, step, KUBELET_CONF, "file 0600 kubelet")?;
+        self.set_new(host, step, KUBELET_CONF, "file 0600 kubelet")?;
         self.set(host, step, KUBELET_CONFIG, "file 0644 kubelet")?;
         self.set(host, step, KUBELET, "enabled running")?;
         self.remove(host, "kubernetes")?;
         self.cluster.insert(format!("node:{host}"), "registered".to_owned());
         self.kubelet_starts(host);
         Ok(())
+    }
+
+    /// kubeadm keeps what is there: certificates and kubeconfigs that a site's CA has signed.
+    fn set_new(&mut self, host: &str, step: &Step, key: &str, value: &str) -> Result<(), String> {
+        if self.host(host)?.state.contains_key(key) { Ok(()) } else { self.set(host, step, key, value) }
     }
 
     /// An API server does not start without a majority of the members of an etcd of kubexm's.

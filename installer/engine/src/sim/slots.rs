@@ -13,11 +13,13 @@ impl World {
             SlotProvider::CaCertHash { .. } => "caCertHash",
             SlotProvider::UploadKey { .. } => "certificateKey",
             SlotProvider::KubeletClient { .. } => "kubeletClient",
+            SlotProvider::SharedFile { .. } => "sharedFile",
             SlotProvider::Authority { .. }
             | SlotProvider::Certificate(_)
             | SlotProvider::CertificateKey { .. }
             | SlotProvider::AdminKubeconfig { .. }
             | SlotProvider::SealedAuthorities { .. }
+            | SlotProvider::RequestKey { .. }
             | SlotProvider::BackupKey
             | SlotProvider::BackupFile { .. }
             | SlotProvider::Secret { .. }
@@ -32,6 +34,7 @@ impl World {
         self.provided.push(kind.to_owned());
         let value = match provider {
             SlotProvider::CaCertHash { .. } => "sha256:ca".to_owned(),
+            SlotProvider::SharedFile { path, .. } => format!("secret-{kind}-{path}"),
             _ => format!("secret-{kind}-{}", self.provided.len()),
         };
         self.valid_values.insert(value.clone().into_bytes());

@@ -30,7 +30,7 @@ use crate::ops::act::{kubeadm_files, kubeadm_init, kubeadm_upgrade, mark};
 use crate::ops::{kernel_module, stamp, swap_off, sysctl, timezone};
 use crate::system::Program;
 use crate::teardown::foreign;
-use crate::{Machine, OpError, fsio, paths, systemd, timers};
+use crate::{Machine, OpError, fsio, given, paths, systemd, timers};
 
 /// Modules that kubexm needs: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
 /// nf_conntrack) cannot be distinguished from missing ones if they are built in without parameters.
@@ -103,7 +103,9 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
     let unreadable_mark = unreadable_mark.or_else(|| kubeadm_upgrade::unreadable(machine)).map(|error| error.full());
     let kubeadm_config = if marks_are_readable { kubeadm_init::config_of_the_cluster(machine)? } else { None };
     let stamped = stamp.is_some();
-    let joined = stamped && machine.path(KUBELET_CONF).is_file();
+    // What a site's CA has signed is given before the join.
+    let has_conf = stamped && machine.path(KUBELET_CONF).is_file();
+    let joined = has_conf && (mark::any(machine) || !given::paths(machine)?.contains(KUBELET_CONF));
     let processes = processes::all(machine);
     let services = services::look(machine)?;
     Ok(Facts {

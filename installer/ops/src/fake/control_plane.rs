@@ -1,6 +1,6 @@
 //! The files and objects that kubeadm creates on a control plane, and its preflight.
 
-use kubexm_plan::kubeadm_certificates::{CLUSTER_CA, MANAGED, READ_BY};
+use kubexm_plan::kubeadm_certificates::{CLUSTER_CA, MANAGED, READ_BY, SHARED};
 use kubexm_plan::{etcd, runtime};
 use serde_json::Value;
 
@@ -24,6 +24,21 @@ pub(super) fn put(system: &RootedSystem, path: &str, text: &str) -> Result<(), O
     let real = system.at(path);
     crate::fsio::make_parent(&real)?;
     std::fs::write(&real, text).map_err(OpError::path("write", &real))
+}
+
+/// kubeadm keeps what is there.
+pub(super) fn put_new(system: &RootedSystem, path: &str, text: &str) -> Result<(), OpError> {
+    if system.at(path).exists() { Ok(()) } else { put(system, path, text) }
+}
+
+/// A certificate, key or public key in PEM; no real one.
+fn pem(path: &str) -> String {
+    let tag = match path.rsplit('.').next() {
+        Some("key") => "RSA PRIVATE KEY",
+        Some("pub") => "PUBLIC KEY",
+        _ => "CERTIFICATE",
+    };
+    format!("-----BEGIN {tag}-----\nZG91Ymxl\n-----END {tag}-----\n")
 }
 
 /// The content of the file that `--config` names.
@@ -87,8 +102,11 @@ pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<
     let is_of_etcd = |path: &str| path.contains("/pki/etcd/") || path.ends_with("/apiserver-etcd-client.crt");
     let made = |path: &str| path.ends_with(".crt") && (stacked || !is_of_etcd(path));
     for (name, path) in MANAGED.iter().filter(|(_, path)| made(path)) {
-        put(system, path, &format!("double: certificate {name}\n"))?;
-        put(system, &path.replace(".crt", ".key"), &format!("double: key of {name}\n"))?;
+        put_new(system, path, &format!("double: certificate {name}\n"))?;
+        put_new(system, &path.replace(".crt", ".key"), &format!("double: key of {name}\n"))?;
+    }
+    for path in SHARED.into_iter().filter(|path| stacked || !path.contains("/etcd/")) {
+        put_new(system, path, &pem(path))?;
     }
     for (name, files) in READ_BY.into_iter().filter(|(name, _)| stacked || *name != "etcd") {
         let files = files.iter().copied().filter(|path| stacked || !is_of_etcd(path));
@@ -112,7 +130,7 @@ pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<
         put(system, "/etc/kubernetes/manifests/etcd.yaml", &text)?;
     }
     for name in CONFIGS {
-        put(system, &format!("/etc/kubernetes/{name}"), &format!("double: {name}\n"))?;
+        put_new(system, &format!("/etc/kubernetes/{name}"), &format!("double: {name}\n"))?;
     }
     Ok(())
 }

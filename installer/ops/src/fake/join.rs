@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::control_plane::{self, TAINT};
 use super::etcd;
+use super::external_ca;
 use super::rooted::{FOLDER, RootedSystem};
 use super::state::State;
 use crate::OpError;
@@ -39,21 +40,27 @@ pub(super) fn join(system: &RootedSystem, state: &mut State, args: &[&str]) -> R
         return refuse("cluster CA found in cluster-info ConfigMap is invalid: none of the hashes match".to_owned());
     }
     let control_plane = config.contains("controlPlane:");
-    if control_plane && value(&config, "certificateKey:") != state.cluster.certificate_key {
+    let given = external_ca::is_given(system, args);
+    let stacked = !state.cluster.apart;
+    if control_plane && given {
+        if let Some(missing) = external_ca::missing_to_join(system, stacked) {
+            return refuse(format!("failure loading certificate: {missing}"));
+        }
+    } else if control_plane && value(&config, "certificateKey:") != state.cluster.certificate_key {
         return refuse("error downloading certs: Secret \"kubeadm-certs\" cannot be decrypted".to_owned());
     }
     if let Some(why) = control_plane::not_ready(system, state, args) {
         return refuse(why);
     }
-    if system.at(control_plane::CA_FILE).exists() || system.at("/etc/kubernetes/kubelet.conf").exists() {
+    let has_ca = !(given && control_plane) && system.at(control_plane::CA_FILE).exists();
+    if has_ca || (!given && system.at("/etc/kubernetes/kubelet.conf").exists()) {
         return refuse("FileAvailable--etc-kubernetes-kubelet.conf".to_owned());
     }
     let name = match control_plane::node_name(&config) {
         Some(name) => name,
         None => system.hostname()?,
     };
-    control_plane::put(system, control_plane::CA_FILE, control_plane::CA)?;
-    let stacked = !state.cluster.apart;
+    control_plane::put_new(system, control_plane::CA_FILE, control_plane::CA)?;
     if control_plane && stacked {
         control_plane::put_etcd_keys(system)?;
         etcd::add(system, state, &name)?;
@@ -72,7 +79,7 @@ pub(super) fn join(system: &RootedSystem, state: &mut State, args: &[&str]) -> R
             control_plane::put(system, &data, "double: etcd's data\n")?;
         }
     } else {
-        control_plane::put(system, "/etc/kubernetes/kubelet.conf", "double: kubelet.conf\n")?;
+        control_plane::put_new(system, "/etc/kubernetes/kubelet.conf", "double: kubelet.conf\n")?;
     }
     let mut node = json!({
         "kind": "Node",

@@ -11,7 +11,7 @@ use super::control_plane::{
 };
 use super::rooted::{FOLDER, RootedSystem};
 use super::state::{Cluster, ETCD_FOLDER, State};
-use super::{api_server, control_plane, etcd, join, upgrade};
+use super::{api_server, control_plane, etcd, external_ca, join, upgrade};
 use crate::OpError;
 use crate::system::{Output, System as _};
 
@@ -50,7 +50,11 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
     // kubeadm signs with a CA that it finds, and makes one otherwise.
     match (system.at(CA_FILE).exists(), system.at(CLUSTER_CA_SECRET).exists()) {
         (true, true) => {}
-        (true, false) => return refuse("the CA's key is missing (external CA mode)".to_owned()),
+        (true, false) => {
+            if let Some(missing) = external_ca::missing(system) {
+                return refuse(format!("invalid or incomplete external CA: {missing}"));
+            }
+        }
         (false, _) => {
             put(system, CA_FILE, CA)?;
             put(system, CLUSTER_CA_SECRET, "double: the CA's key\n")?;

@@ -13,6 +13,7 @@ mod control_plane;
 mod cri_o;
 mod docker;
 mod external;
+mod external_ca;
 mod harbor;
 pub mod harbor_host;
 mod harbor_state;

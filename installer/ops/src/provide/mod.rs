@@ -4,6 +4,7 @@ mod ca_hash;
 mod certificate_key;
 mod kubelet_client;
 mod random;
+mod shared_file;
 mod token;
 
 use kubexm_plan::SlotProvider;
@@ -26,11 +27,17 @@ pub fn value(provider: &SlotProvider, machine: &Machine) -> Result<Vec<u8>, OpEr
             certificate_key::upload(machine)?
         }
         SlotProvider::KubeletClient { node, .. } => kubelet_client::make(machine, node)?,
+        SlotProvider::SharedFile { host, path } => {
+            on_a_control_plane(machine, host)?;
+            of_no_adopted_cluster(machine, host)?;
+            shared_file::read(machine, path)?
+        }
         SlotProvider::Authority { .. }
         | SlotProvider::Certificate(_)
         | SlotProvider::CertificateKey { .. }
         | SlotProvider::AdminKubeconfig { .. }
         | SlotProvider::SealedAuthorities { .. }
+        | SlotProvider::RequestKey { .. }
         | SlotProvider::BackupKey
         | SlotProvider::BackupFile { .. }
         | SlotProvider::Secret { .. }

@@ -9,7 +9,11 @@ use std::sync::Arc;
 use crate::common::{Host, same};
 use kubexm_ops::fake::RootedSystem;
 use kubexm_ops::{Machine, OpError, Wave, dispatch, provide, step};
-use kubexm_plan::op::{KubeadmInit, KubeadmJoin, KubeadmReset, Kubeconfig, NodeDelete, NodeLabel, NodeLookup, Op};
+use kubexm_plan::kubeadm_certificates::SHARED;
+use kubexm_plan::op::{
+    Content, File, KubeadmInit, KubeadmJoin, KubeadmReset, Kubeconfig, NodeDelete, NodeLabel, NodeLookup, Op,
+};
+use kubexm_plan::request::KUBELET_CONF;
 use kubexm_plan::{SlotName, SlotProvider, Step, Undo};
 use kubexm_spec::Digest;
 use serde_json::Value;
@@ -229,6 +233,47 @@ fn values_that_kubeadm_makes_for_slots_are_new_each_time() {
     let nothing = Host::fresh();
     let text = provide::value(&SlotProvider::JoinToken { host: host() }, &nothing.machine).expect_err("none").full();
     assert!(text.contains("admin.conf is not on node1"), "{text}");
+}
+
+#[test]
+fn what_control_planes_share_is_read_on_one_and_nothing_else_is() {
+    let fleet = Fleet::with_init(1);
+    let read = |path: &str| {
+        let provider = SlotProvider::SharedFile { host: "node1".to_owned(), path: path.to_owned() };
+        provide::value(&provider, &fleet.hosts[0].machine)
+    };
+    for path in SHARED {
+        assert!(read(path).expect(path).starts_with(b"-----BEGIN ") || path.contains("/etcd/"), "{path}");
+    }
+    for path in ["/etc/kubernetes/pki/ca.key", "/etc/shadow", "/etc/kubernetes/admin.conf"] {
+        assert!(read(path).expect_err(path).full().contains("is not shared"), "{path}");
+    }
+}
+
+/// Credentials that a site's CA has signed lie there before a join, and are no node of anybody's.
+#[test]
+fn a_kubeconfig_that_was_given_before_a_join_is_no_sign_of_a_node() {
+    let mut fleet = Fleet::with_init(2);
+    let text = fleet.hosts[1].text("given\n");
+    let host = &fleet.hosts[1];
+    host.put("/var/lib/kubexm/stamp.json", "{\"cluster\": \"demo\", \"run\": \"r\"}");
+    let file = File { path: KUBELET_CONF.to_owned(), content: Content::Text { digest: text }, mode: 0o600 };
+    let given = Step::on("node2", "join.certificates", "Give").ensure(file).undo(Undo::RestoreBefore).build();
+    let before = step::observe(&given, &host.machine).expect("a look");
+    step::converge(&given, &host.machine, "r", 1, &before).expect("given");
+    let joined = || kubexm_ops::facts::collect(&host.machine, "node2").expect("facts").joined;
+    assert!(!joined());
+    let Op::Act(act) = act(2, false) else { panic!("an act") };
+    let kubexm_plan::Act::KubeadmJoin(join) = act else { panic!("a join") };
+    let ignore = vec!["FileAvailable--etc-kubernetes-kubelet.conf".to_owned()];
+    let join = Op::from(KubeadmJoin { ignore, ..join });
+    dispatch::converge(&join, &fleet.ready(2)).expect("joined");
+    assert!(joined() && satisfied(&join, &host.machine));
+    assert_eq!(host.read(KUBELET_CONF), "given\n", "kubeadm keeps what is there");
+    let reset = Op::from(KubeadmReset { cri_socket: SOCKET.into() });
+    dispatch::converge(&reset, &host.machine).expect("reset");
+    assert!(!joined() && satisfied(&reset, &host.machine));
+    assert_eq!(host.read(KUBELET_CONF), "given\n", "the undo of its step removes it");
 }
 
 /// A run of before the adoption may go on.

@@ -13,6 +13,7 @@ impl RecipeError {
                 ExitCode::Unsupported
             }
             Self::NoCluster
+            | Self::NoRequests { .. }
             | Self::NoHosts { .. }
             | Self::NoAddress { .. }
             | Self::OneFamily { .. }
@@ -24,6 +25,7 @@ impl RecipeError {
             | Self::UnknownHost { .. }
             | Self::NoInterface { .. } => ExitCode::Config,
             Self::NoFacts { .. }
+            | Self::NotSigned { .. }
             | Self::Packages { .. }
             | Self::OlderPackages { .. }
             | Self::UnknownArch { .. }

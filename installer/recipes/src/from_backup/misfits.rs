@@ -61,6 +61,14 @@ pub fn compare(cx: &PlanContext<'_>, source: &BackupSource) -> Compared {
             cluster.etcd.kind
         ));
     }
+    if cluster.external_ca().is_some() {
+        problems.push(
+            "spec.kubernetes.ca.certificatesFolder: no cluster is made from a backup where the CA's key stays with the site, since the backup \
+             has no such key; create an empty cluster and apply your objects again, or restore the hosts that there are (`kubexm-install \
+             restore`)"
+                .to_owned(),
+        );
+    }
     let files = PAIRS.iter().filter_map(|(text, key)| {
         let text = (!source.texts.contains_key(*text)).then_some(*text);
         text.or_else(|| (!source.keys.contains(*key)).then_some(*key))

@@ -1,6 +1,7 @@
 //! The site's own CA of the cluster (`spec.kubernetes.ca`): put where kubeadm looks for one before it makes its own.
 //!
-//! The first control plane gets it; kubeadm hands it to those that join, as it does with its own.
+//! The first control plane gets it; kubeadm hands it to those that join, as it does with its own. Without its key it comes with what it
+//! has signed ([`super::site_certificates`]).
 
 use kubexm_plan::kubeadm_certificates::{CLUSTER_CA, CLUSTER_CA_SECRET, PKI};
 use kubexm_plan::op::Dir;
@@ -19,7 +20,7 @@ const SLOT: &str = "cluster-ca-key";
 pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step>, RecipeError> {
     // From a backup it comes with the other authorities.
     let makes = !node.facts.joined && draft.cx.from_backup.is_none();
-    let Some(ca) = of(draft.cx)?.filter(|_| makes) else { return Ok(None) };
+    let Some(ca) = of(draft.cx)?.filter(|ca| makes && !ca.signs_elsewhere()) else { return Ok(None) };
     let certificate = certificate(draft.cx, ca)?;
     let key = SlotProvider::Secret { field: CLUSTER_CA_KEY.to_owned() };
     Ok(Some(
@@ -42,7 +43,11 @@ fn of<'a>(cx: &PlanContext<'a>) -> Result<Option<&'a ClusterCa>, RecipeError> {
     Ok(cx.kubernetes()?.ca.as_ref())
 }
 
-fn certificate(cx: &PlanContext<'_>, ca: &ClusterCa) -> Result<String, RecipeError> {
+/// Its certificate as it is on hosts.
+///
+/// # Errors
+/// The bundle does not have it, or it is not one certificate.
+pub fn certificate(cx: &PlanContext<'_>, ca: &ClusterCa) -> Result<String, RecipeError> {
     one_certificate(cx.material(&ca.cert_file)?).map_err(|why| RecipeError::Unsupported {
         what: format!("spec.kubernetes.ca.certFile ({}): {why}; such a file", ca.cert_file.name),
         hint: "give the certificate of the CA alone, in PEM, and build the bundle again".to_owned(),

@@ -11,7 +11,7 @@ use crate::error::RecipeError;
 use crate::modules::control_plane::{etcd_folder, ignored, state_dirs};
 use crate::modules::dns;
 use crate::modules::join_slots::Slots;
-use crate::modules::{kubeadm_config, node_object};
+use crate::modules::{kubeadm_config, node_object, site_certificates};
 use crate::{paths, runtime, selinux, yaml};
 
 /// The cluster has one KubeletConfiguration, written for the first control plane. A node whose resolv.conf
@@ -69,6 +69,8 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'
     let slots = Slots::of(draft, first, node.roles.control_plane);
     let patches = is_patched(draft, first, node)?.then_some(paths::KUBEADM_PATCHES);
     let config = draft.text(kubeadm_config::join(cx, first, node, &slots, patches)?);
+    // kubelet's credentials are there before the join: nobody would sign what it asks for.
+    let given = cx.cluster.external_ca().map(|_| site_certificates::IGNORED_BY_JOIN);
     let title =
         if node.roles.control_plane { "Join as a control plane with kubeadm" } else { "Join as a worker with kubeadm" };
     Ok(Step::on(node.name(), "join.node", title)
@@ -80,7 +82,7 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'
             cri_socket: runtime::of(cx.cluster).endpoint.to_owned(),
             control_plane: node.roles.control_plane,
             external_etcd: cx.cluster.etcd.kind != EtcdKind::Kubeadm,
-            ignore: ignored(cx, node)?,
+            ignore: ignored(cx, node)?.into_iter().chain(given.map(str::to_owned)).collect(),
         })
         .timeout_s(600)
         .undo(Undo::Act { act: KubeadmReset { cri_socket: runtime::of(cx.cluster).endpoint.to_owned() }.into() })

@@ -19,12 +19,13 @@ pub struct Slots {
 impl Slots {
     /// Adds the slots to the plan.
     pub fn of(draft: &mut Draft<'_>, first: &PlannedHost<'_>, control_plane: bool) -> Self {
+        // kubeadm uploads nothing where the CA's key stays with the site: files are given instead.
+        let uploaded = control_plane && draft.cx.cluster.external_ca().is_none();
         let host = || first.name().to_owned();
         Self {
             token: draft.slot("join-token", SlotProvider::JoinToken { host: host() }),
             ca_hash: draft.slot("ca-cert-hash", SlotProvider::CaCertHash { host: host() }),
-            certificate_key: control_plane
-                .then(|| draft.slot("certificate-key", SlotProvider::UploadKey { host: host() })),
+            certificate_key: uploaded.then(|| draft.slot("certificate-key", SlotProvider::UploadKey { host: host() })),
         }
     }
 

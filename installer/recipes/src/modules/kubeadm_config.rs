@@ -48,8 +48,11 @@ pub fn join(
         }},
         "nodeRegistration": joining(cx, node)?,
     });
+    if node.roles.control_plane {
+        config["controlPlane"] = json!({"localAPIEndpoint": local_endpoint(node)});
+    }
     if let Some(key) = &slots.certificate_key {
-        config["controlPlane"] = json!({"localAPIEndpoint": local_endpoint(node), "certificateKey": key.placeholder()});
+        config["controlPlane"]["certificateKey"] = json!(key.placeholder());
     }
     if let Some(directory) = patches {
         config["patches"] = json!({"directory": directory});
@@ -67,7 +70,12 @@ fn local_endpoint(node: &PlannedHost<'_>) -> Value {
 }
 
 fn registration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
-    let arguments = arguments(cx, node, vec![("node-ip", node.ips(cx.cluster)?)])?;
+    let mut flags = vec![("node-ip", node.ips(cx.cluster)?)];
+    if cx.cluster.external_ca().is_some() {
+        // kubeadm overwrites the field of KubeletConfiguration. Nobody would sign what kubelet asks for.
+        flags.push(("rotate-certificates", "false".to_owned()));
+    }
+    let arguments = arguments(cx, node, flags)?;
     let mut registration = json!({
         "name": node.name(),
         "criSocket": runtime::of(cx.cluster).endpoint,

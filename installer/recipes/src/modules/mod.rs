@@ -35,6 +35,7 @@ pub mod release;
 pub mod removed_addons;
 pub mod route;
 pub mod scripts;
+pub mod site_certificates;
 pub mod storage;
 pub mod time;
 pub mod timers;

@@ -6,7 +6,7 @@ use super::{ClusterHosts, Prepared};
 use crate::balancer::kube_vip;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{audit, backup, cluster_ca, control_plane, dns, kubeconfig, release};
+use crate::modules::{audit, backup, cluster_ca, control_plane, dns, kubeconfig, release, site_certificates};
 use crate::network;
 
 /// A control plane that hosts can join.
@@ -32,6 +32,7 @@ pub fn start<'a>(
     let mut chain = prepared.chain(first);
     chain.then(audit::step(draft, first)?);
     chain.then(cluster_ca::step(draft, first)?);
+    chain.then(site_certificates::of_first(draft, first)?);
     if let Some(source) = draft.cx.from_backup {
         chain.then(backup::steps(draft, first, source)?);
         chain.wait(&prepared.tools);

@@ -9,7 +9,7 @@ use crate::balancer::{self, kube_vip};
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
-use crate::modules::{audit, join, kubeconfig};
+use crate::modules::{audit, join, kubeconfig, site_certificates};
 use crate::network::multus;
 
 /// Nodes that joined.
@@ -72,6 +72,7 @@ impl<'a> Joined<'a> {
             false => (None, Some(step)),
         });
         chain.then(early);
+        chain.then(site_certificates::of_joining(draft, first, node)?);
         chain.then([lookup, join::step(draft, first, node)?]);
         let mut users = chain.fork();
         if node.roles.control_plane {

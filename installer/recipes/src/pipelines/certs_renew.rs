@@ -10,13 +10,14 @@ mod check;
 mod context;
 mod due;
 mod own;
+mod site;
 
 use std::collections::BTreeMap;
 
 use kubexm_plan::kubeadm_certificates::{read_by, ready_after};
 use kubexm_plan::op::{CertificatesRenewed, Content, File, Kubeconfig, KubeletCertificate, Probe, StaticPodStarted};
 use kubexm_plan::{
-    CONTROLLER, OPERATOR_KUBECONFIG, OVER_NETWORK, Pipeline, Plan, SlotName, SlotProvider, Step, StepId, Undo,
+    CONTROLLER, OPERATOR_KUBECONFIG, OVER_NETWORK, Pipeline, Plan, SlotName, SlotProvider, Step, StepId, Texts, Undo,
 };
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::EtcdKind;
@@ -24,6 +25,7 @@ use kubexm_spec::cluster::EtcdKind;
 use crate::balancer::kube_vip;
 use crate::draft::plan_host;
 use crate::error::RecipeError;
+use crate::modules::site_certificates::HostFile;
 use crate::modules::{authorities, issued};
 pub use context::{OwnAuthorities, Renew, RenewContext};
 use due::{Due, Plane};
@@ -50,20 +52,22 @@ pub fn needs_authorities(cx: &RenewContext<'_>) -> Result<bool, RecipeError> {
 
 /// The plan that renews certificates. Where nothing is due, its steps are satisfied already.
 pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
-    let Due { planes, workers, first, ended, adopted, operator, warnings, own } = check::site(cx)?;
+    let Due { planes, workers, site_workers, first, ended, adopted, operator, warnings, own } = check::site(cx)?;
+    let mut planes = planes;
     let mut chain = Chain { ready_s: if own.etcd_ended { READY_AGAIN_S } else { READY_S }, ..Chain::default() };
     chain.own(cx, &own)?;
     let external_etcd = cx.cluster.etcd.kind != EtcdKind::Kubeadm;
     let kube_vip = !adopted && kube_vip::runs(cx.cluster);
     if ended {
-        planes.iter().for_each(|plane| chain.renew(plane));
+        planes.iter_mut().for_each(|plane| chain.renew(plane));
         for pod in pods(cx, kube_vip) {
             planes.iter().for_each(|plane| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
         }
         planes.iter().for_each(|plane| chain.hand_out(plane, adopted, external_etcd));
     } else {
-        for plane in &planes {
+        for plane in &mut planes {
             chain.renew(plane);
+            let plane = &*plane;
             pods(cx, kube_vip).for_each(|pod| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
             chain.hand_out(plane, adopted, external_etcd);
         }
@@ -75,13 +79,12 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
     for (name, was) in workers {
         chain.last.clone_from(&last);
         chain.kubelet(first, name, was);
-        chain.then(
-            Step::on(first, &format!("certs.ready-{name}"), &format!("Wait until node {name} is Ready"))
-                .probe(Probe::NodeReady { node: name.to_owned(), kubelet: None }, 180)
-                .timeout_s(200)
-                .undo(Undo::Nothing)
-                .build(),
-        );
+        chain.then(node_ready(first, name));
+    }
+    for (name, files) in site_workers {
+        chain.last.clone_from(&last);
+        chain.site(name, files);
+        chain.then(node_ready(first, name));
     }
     issued::set_validity(cx.cluster, &mut chain.slots);
     let plan = Plan {
@@ -101,7 +104,7 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
         fleet_concurrency: 16,
         host_concurrency: 4,
         slots: chain.slots,
-        texts: BTreeMap::new(),
+        texts: chain.texts,
         steps: chain.steps,
     };
     Ok(Renewed { plan, warnings })
@@ -119,6 +122,15 @@ struct Chain {
     steps: Vec<Step>,
     last: Vec<StepId>,
     slots: BTreeMap<SlotName, SlotProvider>,
+    texts: Texts,
+}
+
+fn node_ready(first: &str, name: &str) -> Step {
+    Step::on(first, &format!("certs.ready-{name}"), &format!("Wait until node {name} is Ready"))
+        .probe(Probe::NodeReady { node: name.to_owned(), kubelet: None }, 180)
+        .timeout_s(200)
+        .undo(Undo::Nothing)
+        .build()
 }
 
 impl Chain {
@@ -145,7 +157,13 @@ impl Chain {
         Ok(())
     }
 
-    fn renew(&mut self, plane: &Plane<'_>) {
+    /// What the site's CA has signed anew for a host.
+    fn site(&mut self, host: &str, files: Vec<HostFile>) {
+        let steps = site::steps(host, files, &mut self.slots, &mut self.texts);
+        steps.into_iter().for_each(|step| self.then(step));
+    }
+
+    fn renew(&mut self, plane: &mut Plane<'_>) {
         if !plane.due.is_empty() {
             let step = Step::on(plane.name, "certs.renew", "Renew certificates with kubeadm")
                 .ensure(CertificatesRenewed { certificates: plane.due.clone() })
@@ -154,6 +172,7 @@ impl Chain {
                 .build();
             self.then(step);
         }
+        self.site(plane.name, std::mem::take(&mut plane.site));
         // Before the restarts, which kubelet does.
         if let Some(was) = plane.kubelet {
             self.kubelet(plane.name, plane.name, was);

@@ -8,7 +8,8 @@ use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED};
 use kubexm_plan::op::{KUBELET_CLIENT, Op, PodReady};
 use kubexm_plan::{ClusterFacts, ClusterId, Facts, Probe, SlotProvider, lint};
 use kubexm_recipes::{
-    OwnAuthorities, RecipeError, Renew, RenewContext, Renewed, RestoreContext, certs_renew, restore, sample,
+    OwnAuthorities, RecipeError, Renew, RenewContext, Renewed, RestoreContext, SignedCertificates, certs_renew,
+    restore, sample,
 };
 use kubexm_spec::cluster::{API_PORT, EtcdKind, InternalKind, LoadBalancerMode};
 use kubexm_spec::{Cluster, Digest, ExitCode};
@@ -25,6 +26,7 @@ pub struct Site {
     pub begun: bool,
     pub sealed: BTreeSet<Digest>,
     pub own: Option<OwnAuthorities>,
+    pub signed: Option<SignedCertificates>,
 }
 
 impl Site {
@@ -70,7 +72,16 @@ impl Site {
             certificates,
             ..ClusterFacts::default()
         };
-        Self { cluster, facts, running, wanted: Renew::default(), begun: false, sealed: BTreeSet::new(), own: None }
+        Self {
+            cluster,
+            facts,
+            running,
+            wanted: Renew::default(),
+            begun: false,
+            sealed: BTreeSet::new(),
+            own: None,
+            signed: None,
+        }
     }
 
     pub fn ends(&mut self, host: &str, path: &str, ends: i64) {
@@ -90,6 +101,7 @@ impl Site {
             begun: self.begun,
             sealed: &self.sealed,
             own: self.own.as_ref(),
+            signed: self.signed.as_ref(),
         })?;
         let (_, warnings) = lint::check(renewed.plan.clone()).unwrap_or_else(|problems| panic!("{problems:?}"));
         assert!(warnings.is_empty(), "{warnings:?}");

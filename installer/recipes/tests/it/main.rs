@@ -16,6 +16,7 @@ mod depot;
 mod docker;
 mod etcd;
 mod etcd_joins;
+mod external_ca;
 mod external_registry;
 mod fields;
 mod from_backup;

@@ -155,6 +155,7 @@ fn only_what_is_due_is_renewed_and_with_force_all() {
             begun: false,
             sealed: &sealed,
             own: None,
+            signed: None,
         })
         .unwrap()
     };
@@ -289,6 +290,7 @@ fn a_cluster_without_an_id_gets_one_first() {
         begun: false,
         sealed: &site.sealed,
         own: site.own.as_ref(),
+        signed: None,
     };
     let error = certs_renew(&cx).unwrap_err().to_string();
     assert!(error.contains("no id of the cluster") && error.contains("create --bundle B"), "{error}");

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use kubexm_archive::{Bundle, DOCUMENT_LIMIT};
+use kubexm_spec::cluster::MaterialFile;
 use kubexm_spec::{Cluster, Digest, cluster};
 
 use super::trust::Provenance;
@@ -31,13 +32,16 @@ pub struct ClusterFile {
     cluster: Cluster,
     digest: Digest,
     origin: Origin,
+    /// The operator's own file.
+    path: Option<PathBuf>,
 }
 
 impl ClusterFile {
     /// Reads the operator's own file.
     pub fn of_operator(path: &Path) -> Result<Self, SessionError> {
         let text = kubexm_files::read(path, kubexm_files::TEXT_LIMIT)?;
-        Self::parsed(&path.display().to_string(), text, Origin::Operator)
+        let file = Self::parsed(&path.display().to_string(), text, Origin::Operator)?;
+        Ok(Self { path: Some(path.to_owned()), ..file })
     }
 
     /// Reads the one in a bundle. Its bytes are compared with the manifest, which is covered by the signature.
@@ -55,19 +59,24 @@ impl ClusterFile {
         let text = kubexm_files::text_of(Path::new(name), text)?;
         let cluster =
             cluster::parse(&text).map_err(|problems| SessionError::Problems { name: name.to_owned(), problems })?;
-        Ok(Self { cluster, digest, origin })
+        Ok(Self { cluster, digest, origin, path: None })
     }
 
     /// A cluster made by a test.
     #[cfg(test)]
     pub const fn of_test(cluster: Cluster, digest: Digest) -> Self {
-        Self { cluster, digest, origin: Origin::Operator }
+        Self { cluster, digest, origin: Origin::Operator, path: None }
     }
 
     /// Lets a test change the cluster.
     #[cfg(test)]
     pub const fn cluster_mut(&mut self) -> &mut Cluster {
         &mut self.cluster
+    }
+
+    /// Where a file that it names lies, if it is the operator's own.
+    pub fn beside(&self, file: &MaterialFile) -> Option<PathBuf> {
+        Some(self.path.as_ref()?.parent().unwrap_or(Path::new("")).join(&file.name))
     }
 
     /// Digest of its bytes.

@@ -10,7 +10,7 @@ use kubexm_manifests::Catalogue;
 use kubexm_plan::{BundleRecord, Facts, Pipeline};
 use kubexm_recipes::charts::CarriedCharts;
 use kubexm_recipes::packages::CarriedPackages;
-use kubexm_recipes::{Finding, PlanContext, bundle, config, unsupported};
+use kubexm_recipes::{Finding, PlanContext, SignedCertificates, bundle, config, unsupported};
 use kubexm_spec::event::EventKind;
 
 use super::cluster_file::ClusterFile;
@@ -24,6 +24,7 @@ use crate::events;
 use crate::home::ClusterHome;
 use crate::options::{BundleOptions, ReplaceOptions};
 use crate::session::Session;
+use crate::site_certificates;
 
 /// Bundle, cluster and catalogue. Only [`Session::open`] creates one.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub struct Opened {
     pub(super) charts: CarriedCharts,
     /// Texts that cluster.yaml names.
     pub(super) materials: ReadMaterials,
+    /// What the site's CA has signed, where its key stays with the site.
+    pub(super) signed: Option<SignedCertificates>,
     pub(super) set_aside: bool,
     /// Hosts take nothing from each other in the run that follows.
     pub(super) without_fan_out: bool,
@@ -85,6 +88,8 @@ impl Session<'_> {
         let manifest = network_manifest::read(&cluster, &bundle)?;
         let charts = CarriedCharts { renderings, values_files, manifest };
         let materials = ReadMaterials::read(&cluster, options.file.as_deref(), &bundle);
+        let ca = cluster.external_ca().and_then(|ca| materials.texts.get(&ca.cert_file.name));
+        let signed = site_certificates::read(self.home, &cluster, ca.map(String::as_str), self.clock.now());
         let replace = options.replace;
         let (set_aside, without_fan_out, new_registry_ca) = (false, false, false);
         let (pipeline, os_packages) = (Pipeline::Create, false);
@@ -97,6 +102,7 @@ impl Session<'_> {
             packages,
             charts,
             materials,
+            signed,
             set_aside,
             without_fan_out,
             new_registry_ca,
@@ -169,6 +175,11 @@ impl Opened {
     /// The bundle's own catalogue.
     pub(crate) const fn catalogue(&self) -> &Catalogue {
         &self.catalogue
+    }
+
+    /// What the site's CA has signed, where its key stays with the site.
+    pub(crate) const fn signed(&self) -> Option<&SignedCertificates> {
+        self.signed.as_ref()
     }
 
     /// Texts that its cluster.yaml names.
@@ -298,6 +309,7 @@ impl Opened {
             charts: &self.charts,
             sealing: None,
             from_backup: None,
+            signed: self.signed(),
         }
     }
 

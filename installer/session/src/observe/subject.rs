@@ -130,7 +130,7 @@ impl Subject for Opened {
             all.retain(|one| !kubexm_recipes::preflight::mesh::is_expected(&cx, one));
         }
         found.extend(external_registry::findings(session, self).await);
-        found.extend(site_ca::findings(session, &cx));
+        found.extend(site_ca::findings(session, self, &cx));
         found.extend(external_etcd::findings(session, fleet, &cx).await);
         let cluster = self.cluster();
         let hosts = cluster.hosts.iter().map(|host| host.name.clone()).collect();

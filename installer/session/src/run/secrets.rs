@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use kubexm_engine::link::LinkError;
+use kubexm_engine::requests::Requests;
 use kubexm_engine::slots::SlotSource;
 use kubexm_engine::{ClusterPki, EngineError, OperatorIdentity};
 use kubexm_plan::{Plan, SlotName, SlotProvider};
@@ -55,6 +56,12 @@ impl SlotSource for ControllerSlots<'_> {
                     reason: format!("{host}, which has it, is not reached; run again once it is"),
                 };
                 return Ok(kubeconfig.ok_or_else(missing)?.as_bytes().to_vec());
+            }
+            SlotProvider::RequestKey { name: of, public, form } => {
+                let key =
+                    Requests::view(&self.session.home.cluster(&self.cluster.name).requests()).key(*public, *form)?;
+                let missing = || EngineError::Slot { slot: name.0.clone(), reason: no_key(of) };
+                return Ok(key.ok_or_else(missing)?.to_vec());
             }
             SlotProvider::BackupKey => {
                 let missing = || EngineError::Slot {
@@ -109,9 +116,24 @@ impl ControllerSlots<'_> {
 /// Fails if a secret of the run cannot be read, before anything is asked or changed.
 pub(super) fn check(session: &Session<'_>, cluster: &Cluster, plan: &Plan) -> Result<(), SessionError> {
     let wanted: BTreeSet<&String> = plan.slots.values().filter_map(SlotProvider::secret_field).collect();
-    let wrong: Vec<String> =
+    let mut wrong: Vec<String> =
         wanted.into_iter().filter_map(|field| read_secret(session, cluster, field).err()).collect();
+    let made = Requests::view(&session.home.cluster(&cluster.name).requests());
+    for provider in plan.slots.values() {
+        if let SlotProvider::RequestKey { name, public, .. } = provider
+            && !made.has_key(*public)?
+        {
+            wrong.push(no_key(name));
+        }
+    }
     if wrong.is_empty() { Ok(()) } else { Err(SessionError::Secrets(wrong)) }
+}
+
+fn no_key(of: &str) -> String {
+    format!(
+        "the key of {of} is not in this home: it was requested from another one; run this there, or run `kubexm-install certs requests` here and \
+         have its request signed"
+    )
 }
 
 /// The error does not contain the secret.

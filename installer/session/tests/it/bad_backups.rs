@@ -70,6 +70,7 @@ fn files(yaml: &str) -> BTreeMap<String, Vec<u8>> {
         charts: &charts,
         sealing: None,
         from_backup: None,
+        signed: None,
     };
     let source = sample_backup::of(&cx, Archive { sha256: Digest::of(""), size: 0 });
     let texts = source.texts.into_iter().map(|(path, text)| (path, text.into_bytes()));

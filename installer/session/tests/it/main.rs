@@ -11,6 +11,7 @@ mod bundle;
 mod certs;
 mod controller;
 mod drift;
+mod external_ca;
 mod external_registry;
 mod fleet;
 mod identity;

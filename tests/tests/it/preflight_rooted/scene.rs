@@ -268,6 +268,7 @@ impl Scene {
             packages: &packages,
             sealing: None,
             from_backup: None,
+            signed: None,
         })
     }
 }

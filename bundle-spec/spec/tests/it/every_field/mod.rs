@@ -133,6 +133,7 @@ const OTHERS: &[&str] = &[
     "  kubernetes: {audit: {}, nodelocaldns: {}}\n",
     "  kubernetes: {audit: {webhook: {kubeconfigFrom: {file: /audit}}}}\n",
     "  kubernetes: {ca: {certFile: ca.crt, keyFrom: {env: K}}}\n",
+    "  kubernetes: {ca: {certFile: ca.crt, certificatesFolder: ~/certificates}}\n",
     "  etcd: {backup: {}}\n",
     "  bundle: {extraFiles: [{path: a}]}\n",
 ];

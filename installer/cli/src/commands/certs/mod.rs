@@ -3,10 +3,11 @@
 mod check;
 mod length;
 mod renew;
+mod requests;
 
 use kubexm_terminal::{Display, Failure};
 
-/// Check when certificates end, and renew them
+/// Check when certificates end, renew them, and request those that your site signs
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -17,6 +18,7 @@ pub struct Args {
 enum Verb {
     Check(check::Args),
     Renew(renew::Args),
+    Requests(requests::Args),
 }
 
 impl Args {
@@ -25,6 +27,7 @@ impl Args {
         match &self.verb {
             Verb::Check(args) => args.json,
             Verb::Renew(args) => args.json,
+            Verb::Requests(args) => args.json,
         }
     }
 }
@@ -33,5 +36,6 @@ pub fn run(args: &Args, display: &Display) -> Result<(), Failure> {
     match &args.verb {
         Verb::Check(args) => check::run(args, display),
         Verb::Renew(args) => renew::run(args, display),
+        Verb::Requests(args) => requests::run(args, display),
     }
 }

@@ -310,6 +310,24 @@ fn a_kubelets_certificate_is_one_certificate_with_one_key() {
 }
 
 #[test]
+fn a_file_that_control_planes_share_is_what_its_name_says_and_nothing_more() {
+    let block = |tag: &str| format!("-----BEGIN {tag}-----\nAAAA\n-----END {tag}-----\n");
+    let of = |path: &str| SlotProvider::SharedFile { host: "cp".to_owned(), path: path.to_owned() };
+    for (path, tag) in
+        [("/pki/sa.key", "EC PRIVATE KEY"), ("/pki/sa.pub", "PUBLIC KEY"), ("/pki/ca.crt", "CERTIFICATE")]
+    {
+        assert!(provided("cp", &of(path), block(tag).into_bytes()).is_ok(), "{path}");
+        let other = if tag == "CERTIFICATE" { "PRIVATE KEY" } else { "CERTIFICATE" };
+        for lie in
+            [String::new(), "AAAA".to_owned(), block(other), block(tag).repeat(2), block(tag) + &"x".repeat(40_000)]
+        {
+            let error = provided("cp", &of(path), lie.into_bytes()).expect_err("a lie").to_string();
+            assert!(error.contains("file of a control plane") && !error.contains("AAAA"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn what_etcd_says_of_itself_has_an_end() {
     use kubexm_plan::etcd_check::EndpointAnswer;
     let (ca, certificate, prefix) = (String::new(), String::new(), "/registry".to_owned());

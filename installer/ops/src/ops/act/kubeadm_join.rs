@@ -20,6 +20,7 @@ use crate::{Machine, OpError, own_etcd, paths, systemd, transient};
 const LIMIT_S: u64 = 900;
 const KUBELET: &str = "kubelet.service";
 const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
+const KUBELET_CONFIG: &str = "/var/lib/kubelet/config.yaml";
 const BOOTSTRAP_CONF: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 const ETCD: &str = "/etc/kubernetes/manifests/etcd.yaml";
 
@@ -155,7 +156,8 @@ impl Join<'_> {
             }
         }
         let kubelet = systemd::show(machine, KUBELET)?.active();
-        if !kubelet || machine.path(BOOTSTRAP_CONF).exists() {
+        // kubelet.conf may have been given before the join; kubelet's configuration is kubeadm's.
+        if !kubelet || machine.path(BOOTSTRAP_CONF).exists() || !machine.path(KUBELET_CONFIG).is_file() {
             return Ok(false);
         }
         Ok(!self.0.control_plane

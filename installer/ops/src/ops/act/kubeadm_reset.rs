@@ -6,7 +6,7 @@
 
 use kubexm_plan::kubeadm_certificates::CLUSTER_CA;
 use kubexm_plan::op::{KubeadmReset, Progress};
-use kubexm_plan::{Op, ledger, network, runtime, state_folders};
+use kubexm_plan::{network, runtime, state_folders};
 
 use super::members::{self, Rest};
 use super::perform::Perform;
@@ -14,7 +14,7 @@ use super::{files, mark};
 use crate::path_state::{PathEntry, PathState};
 use crate::system::{ActContext, Program};
 use crate::teardown::{self, cgroups, foreign, mounts, moving_address, pods, unmount};
-use crate::{Machine, OpError, etcd_unit, folder, fsio, own_etcd, systemd, transient};
+use crate::{Machine, OpError, etcd_unit, folder, fsio, given, own_etcd, systemd, transient};
 
 const LIMIT_S: u64 = 300;
 const CONFIGS: [&str; 6] = [
@@ -117,21 +117,16 @@ pub(super) fn traces(machine: &Machine) -> Result<Vec<String>, OpError> {
         .chain(["/etc/kubernetes/manifests/etcd.yaml", CLUSTER_CA].map(str::to_owned))
         .filter(|path| machine.path(path).exists())
         .collect();
-    // The site's own CA is put there before an init.
-    if found.iter().any(|path| path == CLUSTER_CA) && gave_ca(machine)? {
-        found.retain(|path| path != CLUSTER_CA);
+    // The site's own CA, and what it has signed, is put there before an init or a join.
+    if !found.is_empty() {
+        let given = given::paths(machine)?;
+        found.retain(|path| !given.contains(path));
     }
     let member = format!("{}/member", own_etcd::data_dir(machine)?);
     if machine.path(&member).exists() && !etcd_unit::has_member(machine) {
         found.push(member);
     }
     Ok(found)
-}
-
-/// Whether a step has written the CA, and was not rolled back.
-fn gave_ca(machine: &Machine) -> Result<bool, OpError> {
-    let gives = |op: &Op| matches!(op, Op::File(file) if file.path == CLUSTER_CA);
-    Ok(ledger::any_not_rolled_back(machine.ledger().records()?.iter(), gives))
 }
 
 fn remove_leftovers(machine: &Machine, socket: &str, before: &[PathState]) -> Result<(), OpError> {

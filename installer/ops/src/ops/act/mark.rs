@@ -199,7 +199,7 @@ pub(crate) fn any_ended_well(machine: &Machine) -> Result<bool, OpError> {
 }
 
 /// Whether kubexm has ever started an init or a join on this machine.
-pub(super) fn any(machine: &Machine) -> bool {
+pub(crate) fn any(machine: &Machine) -> bool {
     Of::ALL.into_iter().any(|of| machine.path(of.path()).exists())
 }
 

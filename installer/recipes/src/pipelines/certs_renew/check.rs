@@ -4,12 +4,14 @@ use kubexm_plan::Facts;
 use kubexm_plan::cluster_facts::{Certificate, Gap};
 use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, AUTHORITIES, MANAGED};
 use kubexm_plan::op::KUBELET_CLIENT;
+use kubexm_plan::request::KUBELET_CONF;
 use kubexm_spec::cluster::{EtcdKind, RegistryKind};
 
 use super::adopted;
 use super::context::RenewContext;
 use super::due::{Due, Plane, due, late_kubelet};
 use super::own::{self, Fate};
+use super::site;
 use crate::adoption;
 use crate::clocks;
 use crate::error::RecipeError;
@@ -44,17 +46,28 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
             Err(all) => problems.extend(all),
         }
     }
+    let mut site_workers = Vec::new();
+    for host in cx.cluster.hosts.iter().filter(|host| !planes.contains(&host.name)) {
+        match site::due(cx, &host.name) {
+            Ok(files) if files.is_empty() => {}
+            Ok(files) => site_workers.push((host.name.as_str(), files)),
+            Err(all) => problems.extend(all),
+        }
+    }
     let (own, of_own) = own::due(cx)?;
     problems.extend(of_own);
     // Not one that ends soon: then everything runs, and must do so during the restarts.
-    let explains = |path: &str| path == KUBELET_CLIENT || MANAGED.iter().any(|(_, managed)| *managed == path);
+    let explains = |path: &str| {
+        path == KUBELET_CLIENT || path == KUBELET_CONF || MANAGED.iter().any(|(_, managed)| *managed == path)
+    };
     let mut of_planes = cx.running.certificates.iter().filter(|one| planes.contains(&one.host));
     let ended = own.etcd_ended || of_planes.any(|one| explains(&one.path) && one.ends <= cx.now);
-    let changes = own.touches_etcd() || found.iter().any(|plane| !plane.due.is_empty());
+    let changes = own.touches_etcd() || found.iter().any(|plane| !plane.due.is_empty() || !plane.site.is_empty());
     if changes && !ended {
         problems.extend(unhealthy(cx));
     }
     if !problems.is_empty() {
+        problems.extend(site::mend(&problems));
         return Err(RecipeError::CannotRenew { problems });
     }
     let workers = cx.cluster.hosts.iter().filter(|host| !planes.contains(&host.name));
@@ -65,7 +78,8 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
     if adopted {
         warnings.extend(adopted::left_running(cx, &found).into_iter().chain(no_operator));
     }
-    Ok(Due { planes: found, workers: workers.collect(), first, ended, adopted, operator, warnings, own })
+    let workers = workers.collect();
+    Ok(Due { planes: found, workers, site_workers, first, ended, adopted, operator, warnings, own })
 }
 
 /// The certificates of a host.
@@ -99,12 +113,16 @@ fn plane<'a>(
     if certificates.is_empty() && problems.is_empty() {
         problems.push(format!("{name}: none of kubeadm's certificates was found in /etc/kubernetes"));
     }
+    let site = site::due(cx, name).unwrap_or_else(|all| {
+        problems.extend(all);
+        Vec::new()
+    });
     if !problems.is_empty() {
         return Err(problems);
     }
     let user = cx.cluster.host(name).map_or("root", |host| host.user.as_str());
     let admin = certificates.iter().find(|one| one.path == ADMIN_CONF).and_then(|one| one.file);
-    Ok(Plane { name, user, due: due(&certificates, cx), kubelet: late_kubelet(&certificates, cx), admin })
+    Ok(Plane { name, user, due: due(&certificates, cx), site, kubelet: late_kubelet(&certificates, cx), admin })
 }
 
 fn is_of_certificate(gap: &Gap, host: &str) -> bool {

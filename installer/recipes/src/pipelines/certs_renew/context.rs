@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kubexm_plan::cluster_facts::Certificate;
 use kubexm_plan::{Authority, ClusterFacts, ClusterId, Facts};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::{Cluster, Validity};
 
 use crate::context::Sealing;
+use crate::signed::SignedCertificates;
 
 /// The whole input of the recipe.
 #[derive(Clone, Debug)]
@@ -29,6 +31,15 @@ pub struct RenewContext<'a> {
     pub sealed: &'a BTreeSet<Digest>,
     /// The cluster's own authorities. None until they were opened, which a plan needs if [`super::needs_authorities`].
     pub own: Option<&'a OwnAuthorities>,
+    /// What the site's CA has signed, where its key stays with the site.
+    pub signed: Option<&'a SignedCertificates>,
+}
+
+impl RenewContext<'_> {
+    /// Whether a certificate of kubeadm's or of the site's is renewed.
+    pub(super) fn is_due(&self, one: &Certificate) -> bool {
+        self.wanted.force || one.ends.saturating_sub(self.now) < self.wanted.within_s
+    }
 }
 
 /// The cluster's own authorities, as this home can use them.

@@ -7,6 +7,8 @@ use kubexm_spec::Digest;
 
 use super::context::RenewContext;
 use super::own::Own;
+use super::site;
+use crate::modules::site_certificates::HostFile;
 
 /// kubelet renews its certificate when at least a tenth of its year is left: one that ends so soon was not renewed, so
 /// kubelet cannot.
@@ -18,6 +20,8 @@ pub(super) struct Plane<'a> {
     /// The user who logs in with SSH, and has a kubeconfig there.
     pub user: &'a str,
     pub due: Vec<Renewal>,
+    /// Files with what the site's CA has signed anew.
+    pub site: Vec<HostFile>,
     /// Digest of its kubelet's certificate, if kubelet cannot renew it any more.
     pub kubelet: Option<Digest>,
     /// Digest of its admin.conf, of which users may have copies.
@@ -29,6 +33,8 @@ pub(super) struct Due<'a> {
     pub planes: Vec<Plane<'a>>,
     /// Workers whose kubelet cannot renew its certificate any more.
     pub workers: Vec<(&'a str, Digest)>,
+    /// Workers, with what the site's CA has signed anew for them.
+    pub site_workers: Vec<(&'a str, Vec<HostFile>)>,
     /// The control plane that does what is done once.
     pub first: &'a str,
     /// Whether a certificate of a control plane has ended, so that it may not be healthy.
@@ -44,9 +50,8 @@ pub(super) struct Due<'a> {
 
 /// What is due of a host's certificates, in the order of [`MANAGED`].
 pub(super) fn due(certificates: &[&Certificate], cx: &RenewContext<'_>) -> Vec<Renewal> {
-    let soon = |one: &&&Certificate| cx.wanted.force || one.ends.saturating_sub(cx.now) < cx.wanted.within_s;
-    let found = MANAGED.iter().filter_map(|(name, path)| {
-        let one = certificates.iter().find(|one| one.path == *path).filter(soon)?;
+    let found = MANAGED.iter().filter(|(_, path)| !site::signs(cx, path)).filter_map(|(name, path)| {
+        let one = certificates.iter().find(|one| one.path == *path).filter(|one| cx.is_due(one))?;
         Some(Renewal { name: (*name).to_owned(), path: one.path.clone(), was: one.file? })
     });
     found.collect()

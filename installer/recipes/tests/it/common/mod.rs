@@ -11,7 +11,7 @@ use kubexm_plan::op::{Content, Op};
 use kubexm_plan::{Facts, Plan, StepId};
 use kubexm_recipes::charts::CarriedCharts;
 use kubexm_recipes::packages::CarriedPackages;
-use kubexm_recipes::{Materials, PlanContext, RecipeError, Sealing, sample};
+use kubexm_recipes::{Materials, PlanContext, RecipeError, Sealing, SignedCertificates, sample};
 use kubexm_spec::cluster::{Addon, AddonKind, AddonSource};
 use kubexm_spec::{Cluster, Digest, Manifest};
 use serde_json::Map;
@@ -27,6 +27,7 @@ pub struct Site {
     pub materials: Materials,
     pub charts: CarriedCharts,
     pub sealing: Sealing,
+    pub signed: SignedCertificates,
 }
 
 impl Site {
@@ -45,6 +46,7 @@ impl Site {
         let materials = sample::materials(&cluster);
         let charts = sample::charts(&cluster, &manifest);
         let sealing = sample::sealing();
+        let signed = sample::signed(&cluster);
         Self {
             cluster,
             catalogue,
@@ -56,6 +58,7 @@ impl Site {
             materials,
             charts,
             sealing,
+            signed,
         }
     }
 
@@ -80,6 +83,7 @@ impl Site {
             charts: &self.charts,
             sealing: Some(&self.sealing),
             from_backup: None,
+            signed: Some(&self.signed),
         }
     }
 

@@ -232,6 +232,11 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
         ("kubernetes.ca.certFile", Recipe, cluster_ca(json!({}))),
         ("kubernetes.ca.keyFrom.env", Recipe, cluster_ca(json!({}))),
         ("kubernetes.ca.keyFrom.file", Recipe, cluster_ca(json!({"env": null, "file": "a"}))),
+        (
+            "kubernetes.ca.certificatesFolder",
+            Recipe,
+            json!({"kubernetes": {"ca": {"certFile": "ca.crt", "certificatesFolder": "/certificates"}}}),
+        ),
         ("kubernetes.certificateValidityPeriod", Recipe, kubernetes(json!({"certificateValidityPeriod": "100d"}))),
         ("kubernetes.caCertificateValidityPeriod", Recipe, kubernetes(json!({"caCertificateValidityPeriod": "7300d"}))),
         ("kubernetes.autoRenewCerts", Recipe, kubernetes(json!({"autoRenewCerts": true}))),

@@ -122,6 +122,7 @@ impl Site {
             catalogue,
             packages,
             charts,
+            signed: None,
             materials,
             set_aside,
             without_fan_out,
