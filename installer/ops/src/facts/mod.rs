@@ -103,9 +103,10 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
     let unreadable_mark = unreadable_mark.or_else(|| kubeadm_upgrade::unreadable(machine)).map(|error| error.full());
     let kubeadm_config = if marks_are_readable { kubeadm_init::config_of_the_cluster(machine)? } else { None };
     let stamped = stamp.is_some();
-    // What a site's CA has signed is given before the join.
+    // What a site's CA has signed is given before the join: that is none before it has ended well.
     let has_conf = stamped && machine.path(KUBELET_CONF).is_file();
-    let joined = has_conf && (mark::any(machine) || !given::paths(machine)?.contains(KUBELET_CONF));
+    let joined = has_conf
+        && (marks_are_readable && mark::any_ended_well(machine)? || !given::paths(machine)?.contains(KUBELET_CONF));
     let processes = processes::all(machine);
     let services = services::look(machine)?;
     Ok(Facts {

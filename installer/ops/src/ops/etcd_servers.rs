@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use kubexm_plan::etcd;
 use kubexm_plan::op::{EtcdServers, NamedServers};
+use kubexm_spec::Digest;
 
+use super::act::{kubeadm_files, kubeadm_init, mark};
 use crate::fsio::Access;
 use crate::kube::{API_SERVER, own_server};
-use crate::{Converge, Machine, OpError, Wave, containers, fsio};
+use crate::{Converge, Machine, OpError, Wave, containers, fsio, paths};
 
 /// The name of its container.
 const CONTAINER: &str = "kube-apiserver";
@@ -24,8 +26,10 @@ impl Converge for EtcdServers {
         Ok(NamedServers { servers: manifest.as_deref().and_then(etcd::servers_of) })
     }
 
-    fn satisfied(&self, found: &NamedServers, _: &Machine) -> bool {
-        found.are(&self.servers)
+    fn satisfied(&self, found: &NamedServers, machine: &Machine) -> bool {
+        let config = fsio::read_text(&machine.path(paths::KUBEADM_CONFIG)).ok().flatten();
+        let named = config.as_deref().and_then(etcd::endpoints_of);
+        found.are(&self.servers) && named.is_none_or(|endpoints| endpoints == self.servers)
     }
 
     fn overwrites(&self, _: &Machine) -> Vec<String> {
@@ -45,7 +49,7 @@ impl Converge for EtcdServers {
     }
 }
 
-/// Changes the manifest, if it names others, and waits until the API server answers with it.
+/// Changes kubeadm's files, if they name others, and waits until the API server answers with its own.
 fn name(machine: &Machine, op: &EtcdServers, servers: &[String]) -> Result<(), OpError> {
     let path = machine.path(API_SERVER);
     let text = fsio::read_text(&path)?.unwrap_or_default();
@@ -54,6 +58,8 @@ fn name(machine: &Machine, op: &EtcdServers, servers: &[String]) -> Result<(), O
             "{API_SERVER} has no flag --etcd-servers in a line of its own, as kubeadm writes it: restore that line, then run again"
         ))
     })?;
+    name_in_config(machine, servers)?;
+    kubeadm_files::rewrite(machine, API_SERVER, |text| etcd::with_servers(text, servers))?;
     if changed == text {
         return Ok(());
     }
@@ -61,6 +67,16 @@ fn name(machine: &Machine, op: &EtcdServers, servers: &[String]) -> Result<(), O
     let mode = std::fs::metadata(&path).map_err(OpError::path("look at", &path))?.permissions().mode() & 0o7777;
     machine.write_file(API_SERVER, changed.as_bytes(), Access::mode(mode))?;
     await_it(machine, op, before.as_deref(), servers)
+}
+
+/// kubeadm's config on the host that was initialised with it, and the record that the cluster has this one now. One that somebody has edited
+/// is changed, and stays none that the cluster has.
+fn name_in_config(machine: &Machine, servers: &[String]) -> Result<(), OpError> {
+    let Some(text) = fsio::read_text(&machine.path(paths::KUBEADM_CONFIG))? else { return Ok(()) };
+    let Some(changed) = etcd::with_endpoints(&text, servers) else { return Ok(()) };
+    let is_the_clusters = kubeadm_init::config_of_the_cluster(machine)? == Some(Digest::of(&text));
+    machine.write_file(paths::KUBEADM_CONFIG, changed.as_bytes(), Access::mode(0o644))?;
+    if is_the_clusters { mark::configured_with(machine, Some(Digest::of(&changed))) } else { Ok(()) }
 }
 
 fn running(machine: &Machine, op: &EtcdServers) -> Result<Option<String>, OpError> {

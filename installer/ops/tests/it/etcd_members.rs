@@ -134,6 +134,11 @@ fn the_manifest_of_an_api_server_changes_in_one_line_and_back() {
     dispatch::converge(&asks(&[1, 2]), &host.machine).expect("changed");
     let changed = host.read(API_SERVER);
     assert_eq!(changed, before.replace("=https://10.0.0.1:2379\n", "=https://10.0.0.1:2379,https://10.0.0.2:2379\n"));
+    // kubeadm's config of the cluster is the changed one, and nothing counts as edited by hand.
+    let facts = kubexm_ops::facts::collect(&host.machine, "node1").expect("facts");
+    let config = facts.kubeadm_config_text.expect("the config of the cluster");
+    assert_eq!(etcd::endpoints_of(&config), Some(servers(&[1, 2])));
+    assert_eq!(facts.kubeadm_files.expect("kubeadm's files").changed, []);
     // In any order.
     assert!(satisfied(&asks(&[2, 1]), &host));
     dispatch::converge(&asks(&[2, 1]), &host.machine).expect("twice");
@@ -141,6 +146,20 @@ fn the_manifest_of_an_api_server_changes_in_one_line_and_back() {
         dispatch::restore(&asks(&[1, 2]), &host.machine, &found, wave).expect("restored");
     }
     assert_eq!(host.read(API_SERVER), before);
+    let facts = kubexm_ops::facts::collect(&host.machine, "node1").expect("facts");
+    assert_eq!(etcd::endpoints_of(&facts.kubeadm_config_text.expect("the config")), Some(servers(&[1])));
+    assert_eq!(facts.kubeadm_files.expect("kubeadm's files").changed, []);
+}
+
+#[test]
+fn a_config_that_somebody_has_edited_is_changed_and_stays_none_of_the_clusters() {
+    let host = plane();
+    let config = "/etc/kubexm/kubeadm.yaml";
+    host.put(config, host.read(config) + "# mine\n");
+    dispatch::converge(&asks(&[1, 2]), &host.machine).expect("changed");
+    assert!(host.read(config).contains("- https://10.0.0.2:2379\n") && host.read(config).ends_with("# mine\n"));
+    let facts = kubexm_ops::facts::collect(&host.machine, "node1").expect("facts");
+    assert_eq!(facts.kubeadm_config_text, None);
 }
 
 #[test]

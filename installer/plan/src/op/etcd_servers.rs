@@ -14,7 +14,7 @@ use crate::resource::{Resource, ResourceChange};
 const MANIFEST: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
 
 /// The API server of the host has these members in `--etcd-servers`, and answers: where it had others its manifest is changed in that line
-/// alone, and kubelet starts it anew. For an etcd that is not kubeadm's; one of kubeadm's is always asked on the host itself.
+/// alone, and kubelet starts it anew. So is kubeadm's config, on the host that was initialised with it. For an etcd that is not kubeadm's; one of kubeadm's is always asked on the host itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EtcdServers {

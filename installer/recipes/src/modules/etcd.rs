@@ -38,6 +38,17 @@ const STARTS_S: u64 = 180;
 /// How long a new member may take until it has the data of the others, in seconds; a little more than the act itself waits.
 const CATCHES_UP_S: u64 = 1_600;
 
+/// Keeps with which members the one on this host has started, before others join them: its configuration goes on with those. `domain`: the
+/// host for which this is done. None if it is kept already.
+pub fn keep_started(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member], domain: &str) -> Option<Step> {
+    let formed = Formed::of(node.facts).filter(|formed| formed.started.is_none())?;
+    let started = StartedWith { state: "new".to_owned(), members: initial_cluster(members) };
+    let file = draft.file(FORMED, 0o644, Formed { started: Some(started), ..formed }.text());
+    let title = "Keep with which members the host's member of etcd has started";
+    let step = Step::on(node.name(), "etcd.started", title).domain(domain).ensure(file);
+    Some(step.undo(Undo::RestoreBefore).build())
+}
+
 /// Adds the member on a new host, without a vote; from a control plane that runs.
 pub fn add(on: &PlannedHost<'_>, member: &Member) -> Step {
     let (name, peers) = (member.name.clone(), vec![member.peer.clone()]);

@@ -4,18 +4,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubexm_plan::etcd::{CLIENT, CLIENT_CA, CLIENT_CERT, CLIENT_KEY, KEYSPACE, with_endpoints};
+use kubexm_plan::etcd::{CLIENT, CLIENT_CA, CLIENT_CERT, CLIENT_KEY, KEYSPACE};
 use kubexm_plan::op::{Dir, EtcdEndpoints, EtcdServers, File};
 use kubexm_plan::{Probe, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::{EXTERNAL_ETCD_KEY, EtcdKind, ExternalEtcd, MaterialFile};
 use serde_json::{Value, json};
 
+use crate::balancer;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::etcd::{self, Member};
 use crate::modules::issued::Issued;
-use crate::paths;
 
 const SLOT: &str = "etcd-client-apiserver";
 /// Slot of the key of the user's certificate.
@@ -43,30 +43,14 @@ pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -
 }
 
 /// How long an API server may take that is started anew, in seconds.
-const RESTARTS_S: u64 = 300;
+const RESTARTS_S: u64 = 360;
 
-/// kubeadm's config on the first control plane, and in the cluster, with these members of an etcd of kubexm's. `domain`: the host for which
-/// this is done.
-pub fn known_to_kubeadm(
-    draft: &mut Draft<'_>,
-    (first, domain): (&PlannedHost<'_>, &str),
-    members: &[Member],
-) -> Vec<Step> {
-    let urls: Vec<String> = members.iter().map(|member| member.client.clone()).collect();
-    let text = first.facts.kubeadm_config_text.as_deref();
-    let config = text.and_then(|text| with_endpoints(text, &urls).filter(|changed| changed != text)).map(|changed| {
-        let file = draft.file(paths::KUBEADM_CONFIG, 0o644, changed);
-        let title = "Write the members of etcd into kubeadm's config";
-        Step::on(first.name(), "etcd.kubeadm-config", title)
-            .domain(domain)
-            .ensure(file)
-            .undo(Undo::RestoreBefore)
-            .build()
-    });
+/// kubeadm's configuration of the cluster has these members of an etcd of kubexm's. `domain`: the host for which this is done.
+pub fn known_to_kubeadm((first, domain): (&PlannedHost<'_>, &str), members: &[Member]) -> Step {
+    let endpoints = members.iter().map(|member| member.client.clone()).collect();
     let title = "Write the members of etcd into kubeadm's configuration of the cluster";
-    let endpoints =
-        Step::on(first.name(), "etcd.endpoints", title).domain(domain).ensure(EtcdEndpoints { endpoints: urls });
-    config.into_iter().chain([endpoints.retries(3).undo(Undo::RestoreBefore).build()]).collect()
+    let step = Step::on(first.name(), "etcd.endpoints", title).domain(domain).ensure(EtcdEndpoints { endpoints });
+    step.retries(3).undo(Undo::RestoreBefore).build()
 }
 
 /// The API server that runs on a control plane asks these members.
@@ -75,6 +59,8 @@ pub fn asked(cx: &PlanContext<'_>, (plane, domain): (&PlannedHost<'_>, &str), me
     Step::on(plane.name(), "etcd.servers", "Let the API server ask the members of etcd")
         .domain(domain)
         .ensure(EtcdServers { servers, runtime: cx.cluster.runtime.kind })
+        // Also where a run before has changed it, and did not see it answer.
+        .probe(balancer::answers(), 90)
         .timeout_s(RESTARTS_S)
         .undo(Undo::RestoreBefore)
         .build()

@@ -44,7 +44,13 @@ pub fn start_etcd<'a>(
         healthy.extend(draft.add(chain));
     }
     if !new.is_empty() {
-        healthy = join_members(draft, site, prepared, (members, &new), healthy)?;
+        let first = new.first().map_or(site.first.name(), |node| node.name());
+        let mut chain = Chain::after(healthy);
+        for host in &hosts {
+            chain.then(etcd::keep_started(draft, host, &members, first));
+        }
+        let kept = draft.add(chain);
+        healthy = join_members(draft, site, prepared, (members, &new), kept)?;
         // An API server is started anew meanwhile, which joins ask.
         site.nodes.iter().for_each(|node| prepared.extend(node, healthy.clone()));
     }
@@ -83,7 +89,7 @@ fn join_members<'a>(
     let all = etcd::members(draft.cx)?;
     let mut chain = Chain::after(last);
     let domain = new.last().map_or(first.name(), |host| host.name());
-    chain.then(etcd_client::known_to_kubeadm(draft, (first, domain), &all));
+    chain.then([etcd_client::known_to_kubeadm((first, domain), &all)]);
     for plane in site.nodes.iter().filter(|node| node.roles.control_plane && node.facts.joined) {
         chain.then([etcd_client::asked(draft.cx, (plane, domain), &all)]);
     }

@@ -138,7 +138,7 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
     check_registries(cx, running, new)?;
     network::same(cx.cluster, running)?;
     let cluster = with_members(cx, &nodes, new);
-    let planned = PlanContext { cluster: &cluster, ..cx.clone() };
+    let planned = PlanContext { cluster: &cluster, ..*cx };
     let Drafted { mut plan, depends_on_all } = create::plan_cluster(&planned, Pipeline::AddNode, &[])?;
     let is_new = |host: &str| new.iter().any(|name| name == host);
     if let Some(proxy) = balancer::of(cx.cluster) {
@@ -218,7 +218,6 @@ fn check_members(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -
         let facts = cx.facts.get(host);
         let is_ours = |facts: &&Facts| facts.stamp.as_ref().is_some_and(|stamp| stamp.cluster == cx.cluster.name);
         let has_traces = |facts: &Facts| facts.leftovers.iter().any(|left| left.what.starts_with(MANIFESTS));
-        // Of an etcd of kubexm's, a run that was interrupted has at least written the stamp.
         facts.filter(is_ours).is_some_and(|facts| own || facts.joined || has_traces(facts))
     };
     let hosts = match cx.cluster.etcd.kind {
@@ -226,10 +225,16 @@ fn check_members(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) -
         EtcdKind::Kubexm => &cx.cluster.role_groups.etcd,
         EtcdKind::External => return Ok(()),
     };
-    for host in new.iter().filter(|host| hosts.contains(host) && !is_prepared(host)) {
+    for host in new.iter().filter(|host| hosts.contains(host)) {
         let Some(member) = running.etcd.iter().find(|member| is_on(member, cx.cluster, host)) else { continue };
-        // One that a run has added, and that has never started, goes on.
-        if own && member.learner && member.name.is_empty() {
+        // An empty member under the name of one with a vote would lose what that has agreed to. Of an etcd of kubexm's, a run that was
+        // interrupted goes on with what it has added and nobody has started, and with what works and is not known as such on its host yet.
+        let goes_on = match own {
+            true if cx.facts.get(host).is_some_and(|facts| facts.etcd_formed.is_some()) => true,
+            true => member.learner && member.name.is_empty() || member.healthy && is_prepared(host),
+            false => is_prepared(host),
+        };
+        if goes_on {
             continue;
         }
         // A control plane says so: no part of a command.

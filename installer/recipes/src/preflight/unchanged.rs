@@ -26,6 +26,16 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
             _ => "a running kubexm cluster that was created with another version, network, name or kubelet setting"
                 .to_owned(),
         };
+        if input.cx.cluster.etcd.kind == EtcdKind::Kubexm && found.contains(ENDPOINTS) {
+            report.fail(
+                host,
+                found,
+                "the members of etcd in cluster.yaml",
+                "`kubexm-install resume` the run that adds or removes a member; where that is lost, `kubexm-install delete-node` the host whose \
+                 member is not among these, then add it again; leave one that was deleted for good out of roleGroups.etcd",
+            );
+            continue;
+        }
         report.fail(
             host,
             found,
@@ -35,6 +45,9 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         );
     }
 }
+
+/// Of kubeadm's configuration, as differences are shown.
+const ENDPOINTS: &str = "etcd.external.endpoints";
 
 /// Compared with the cluster that runs: members of its own etcd on new hosts are none of it yet.
 pub(super) fn before_join(input: &PreflightInput<'_>, report: &mut Report) {
@@ -46,7 +59,7 @@ pub(super) fn before_join(input: &PreflightInput<'_>, report: &mut Report) {
     if cluster.etcd.kind == EtcdKind::Kubexm && etcd_members::runs(input) {
         cluster.role_groups.etcd.retain(|name| !is_new(name));
     }
-    let cx = PlanContext { cluster: &cluster, ..input.cx.clone() };
+    let cx = PlanContext { cluster: &cluster, ..*input.cx };
     run(&PreflightInput::of(&cx), report);
 }
 

@@ -33,6 +33,19 @@ pub(super) fn record(machine: &Machine) -> Result<(), OpError> {
     Ok(())
 }
 
+/// Changes the copy of a file as the file itself is changed by kubexm: edits of others are found as before.
+pub(crate) fn rewrite(
+    machine: &Machine,
+    path: &str,
+    change: impl FnOnce(&str) -> Option<String>,
+) -> Result<(), OpError> {
+    let Some(text) = fsio::read_text(&machine.path(copy(path)))? else { return Ok(()) };
+    match change(&text).filter(|changed| *changed != text) {
+        Some(changed) => machine.write_file(&copy(path), changed.as_bytes(), Access::mode(0o600)),
+        None => Ok(()),
+    }
+}
+
 /// The files as they are now, on a node whose init or join by kubexm has succeeded.
 pub(crate) fn compared(machine: &Machine) -> Result<KubeadmFiles, OpError> {
     let mut files = KubeadmFiles { recorded: machine.path(paths::KUBEADM_FILES).is_dir(), changed: Vec::new() };

@@ -116,7 +116,7 @@ fn with_new(mut before: Vec<PathState>, now: Vec<PathState>) -> Option<Vec<PathS
 }
 
 /// The cluster has another config of kubeadm since an upgrade; none on a control plane that joined.
-pub(super) fn configured_with(machine: &Machine, config: Option<Digest>) -> Result<(), OpError> {
+pub(crate) fn configured_with(machine: &Machine, config: Option<Digest>) -> Result<(), OpError> {
     match read(machine, Of::Init)?.is_some_and(|mark| mark.ended_well) {
         true => write(machine, Of::Init, true, config),
         false => Ok(()),
