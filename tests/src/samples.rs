@@ -494,7 +494,7 @@ impl Sample {
         all
     }
 
-    /// What kubeadm was told of an etcd of kubexm's own.
+    /// kubeadm's configuration with an etcd of kubexm's own.
     fn configured(&self, others: &[&str]) -> String {
         let cluster = self.cluster();
         let members = cluster.role_groups.etcd.iter().filter(|name| !others.contains(&name.as_str()));

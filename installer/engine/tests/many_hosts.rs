@@ -197,7 +197,7 @@ fn measure(hosts: usize) -> (u64, u64) {
 #[test]
 fn memory_grows_no_faster_than_the_number_of_hosts_and_fifty_fit() {
     let [(small, quick), (middle, _), (large, slow)] = [10, 25, 50].map(measure);
-    // How long it takes is only told: other tests share the machine.
+    // How long it takes is only printed: other tests share the machine.
     println!("10 hosts: {small} KiB, {quick} ms; 25: {middle} KiB; 50: {large} KiB, {slow} ms");
     assert!(large <= MOST_KIB, "{large} KiB");
     // No faster than the hosts, from what ten of them need: what lies between depends on which answers are in memory at once.

@@ -199,7 +199,7 @@ async fn a_retry_after_of_a_day_is_not_waited_for_if_another_mirror_serves() {
         file(request, &bytes(request.path.trim_start_matches('/').parse().unwrap(), 10_000), "\"t\"")
     })
     .await;
-    // A wait that would be noticed; that an answer takes its time is not told.
+    // A wait that would be noticed; that an answer takes its time is not reported.
     let long = HttpOptions { backoff_max: Duration::from_secs(3600), notice_after: LONG, ..patient() };
     let (client, reported) = watched(long);
     let (_dir, store) = store();
@@ -233,11 +233,11 @@ async fn a_body_that_stops_coming_is_reported_and_resumed() {
     let (client, reported) = watched(HttpOptions { stall_timeout: Duration::from_secs(1), notice_after, ..patient() });
     let (_dir, store) = store();
     client.fetch(&[plain(server.url("f"))], &want(&body), &store, &quiet).await.unwrap();
-    let told = |kind: &EventKind| match kind {
+    let reports = |kind: &EventKind| match kind {
         EventKind::Waiting { reason, next, .. } => reason.starts_with("no bytes for") && *next == Next::GiveUp,
         _ => false,
     };
-    assert!(reported.lock().unwrap().iter().any(told), "{reported:?}");
+    assert!(reported.lock().unwrap().iter().any(reports), "{reported:?}");
     assert!(server.requests().last().unwrap().offset().is_some_and(|offset| offset > 0));
 }
 

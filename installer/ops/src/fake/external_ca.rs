@@ -29,7 +29,7 @@ pub(super) fn missing_to_join(system: &RootedSystem, stacked: bool) -> Option<St
     configs.chain(PKI.map(str::to_owned)).chain(shared).find(|path| !system.at(path).is_file())
 }
 
-/// Whether a join is told not to mind kubelet's credentials that are there.
+/// Whether a join is to ignore kubelet's credentials that are there.
 pub(super) fn is_given(system: &RootedSystem, args: &[&str]) -> bool {
     let check = format!("FileAvailable-{}", KUBELET_CONF.replace('/', "-"));
     let ignored = args.iter().filter_map(|arg| arg.strip_prefix("--ignore-preflight-errors="));
