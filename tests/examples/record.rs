@@ -5,14 +5,14 @@
 use std::path::PathBuf;
 
 use kubexm_tests::laws::record;
-use kubexm_tests::samples::FLEETS;
+use kubexm_tests::samples::named;
 
 #[tokio::main]
 async fn main() {
     let folder = PathBuf::from(std::env::args().nth(1).expect("a folder"));
     std::fs::create_dir_all(&folder).expect("the folder");
     let to = |name: &str| folder.join(format!("{name}.tar.gz"));
-    let (planes, packages) = (&FLEETS[0], &FLEETS[5]);
+    let (planes, packages) = (named("two control planes and a worker"), named("hosts that lack packages"));
     let killed = Some("node2/join.node");
     record(planes, None, &to("rooted-whole")).await.expect("recorded");
     record(planes, killed, &to("rooted-killed")).await.expect("recorded");

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use kubexm_plan::op::Content;
 use kubexm_plan::{Op, Plan};
-use kubexm_tests::samples::FLEETS;
+use kubexm_tests::samples::named;
 use tempfile::TempDir;
 
 const CONFIG: &str = "/etc/kubexm/balancer/nginx.conf";
@@ -38,7 +38,7 @@ struct Balancer {
 
 impl Balancer {
     fn new() -> Self {
-        let sample = FLEETS.iter().find(|sample| sample.name.starts_with("keepalived and nginx")).expect("a sample");
+        let sample = named("keepalived and nginx");
         let (_, checked) = sample.plan_create();
         let plan = checked.plan();
         let this = Self { folder: tempfile::tempdir().expect("a folder") };

@@ -9,7 +9,7 @@ use kubexm_engine::sim::{Invariant, Snapshot};
 use kubexm_plan::op::{Content, File, Unit};
 use kubexm_plan::{CheckedPlan, Op, Pipeline, Plan, Reset, Step, StepId, Undo};
 use kubexm_tests::laws::{Case, Fleet, Points, Simulated};
-use kubexm_tests::samples::{FLEETS, SAMPLES, Sample};
+use kubexm_tests::samples::{FLEETS, SAMPLES, Sample, named};
 
 use super::check;
 use super::table::Law;
@@ -169,7 +169,7 @@ async fn law_5_refuses_a_plan_that_stops_half_of_etcd() {
 
 #[tokio::test]
 async fn law_5_refuses_a_proxy_that_leads_to_no_api_server() {
-    let sample = FLEETS.iter().find(|sample| sample.name.starts_with("workers with a proxy")).expect("a sample");
+    let sample = named("workers with a proxy");
     let case = case(sample, Pipeline::Create).await;
     let bent = case.bent(|plan| {
         let elsewhere = Content::Text { digest: plan.text("server node4 10.0.0.14:6443\n") };
@@ -193,7 +193,7 @@ async fn law_5_refuses_a_load_balancer_that_leads_to_no_api_server() {
     ];
     for (proxy, config, text) in proxies {
         let name = format!("keepalived and {proxy}");
-        let sample = FLEETS.iter().find(|sample| sample.name.starts_with(&name)).expect("a sample");
+        let sample = named(&name);
         let case = case(sample, Pipeline::Create).await;
         let bent = case.bent(|plan| {
             let elsewhere = Content::Text { digest: plan.text(text) };

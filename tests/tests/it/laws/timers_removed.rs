@@ -4,7 +4,7 @@ use kubexm_plan::op::{Absent, Op, Unit};
 use kubexm_plan::timers::{HostTimer, TIMERS};
 use kubexm_plan::{Pipeline, Plan};
 use kubexm_tests::laws::{Case, Fleet, Points, Rooted, Simulated};
-use kubexm_tests::samples::FLEETS;
+use kubexm_tests::samples::named;
 
 fn removed(timer: HostTimer) -> Vec<Op> {
     let stopped =
@@ -24,8 +24,8 @@ fn change(plan: &mut Plan) {
 }
 
 async fn case<F: Fleet>() -> Case<F> {
-    let sample = FLEETS.iter().find(|sample| sample.name == "three control planes that are all workers too");
-    let first = Case::<F>::of(sample.expect("the sample with timers"), Pipeline::Create).await.expect("a case");
+    let sample = named("three control planes that are all workers too");
+    let first = Case::<F>::of(sample, Pipeline::Create).await.expect("a case");
     first.again(change).await.expect("a cluster")
 }
 
