@@ -156,10 +156,13 @@ pub struct Facts {
     /// Whether the node has joined a cluster of kubexm: it has kubelet's credentials and a stamp.
     #[serde(default)]
     pub joined: bool,
-    /// Digest of the cluster CA's certificate on a node of a kubexm cluster: it differs between clusters even if their
-    /// stamps are equal.
+    /// Digest of the cluster CA's certificate on a node of a kubexm cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_ca: Option<Digest>,
+    /// Digest of that CA's public key (SubjectPublicKeyInfo in DER): it differs between clusters even if their stamps are equal, and stays
+    /// when the certificate is renewed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_ca_key: Option<Digest>,
     /// The content of [`crate::SEALED_AUTHORITIES`], if the file exists; never more than [`Facts::SEALED_MOST`] bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_authorities: Option<String>,

@@ -75,6 +75,18 @@ pub const READ_BY: [(&str, &[&str]); 4] = [
     ("kube-scheduler", &["/etc/kubernetes/scheduler.conf"]),
 ];
 
+/// The authorities whose certificates a static pod reads when it starts, as kubeadm's manifests name them.
+pub fn authorities_of(pod: &str, stacked: bool) -> impl Iterator<Item = &'static str> + use<> {
+    let [cluster, etcd, front_proxy] = AUTHORITIES;
+    let named = match pod {
+        "etcd" => vec![etcd],
+        "kube-apiserver" => vec![cluster, etcd, front_proxy],
+        "kube-controller-manager" => vec![cluster, front_proxy],
+        _ => Vec::new(),
+    };
+    named.into_iter().filter(move |path| stacked || *path != etcd)
+}
+
 /// kube-vip's pod, which asks with the administrator's certificate as it was when it started.
 pub const KUBE_VIP: (&str, &[&str]) = ("kube-vip", &["/etc/kubernetes/admin.conf"]);
 

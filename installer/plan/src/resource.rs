@@ -62,6 +62,10 @@ pub enum Resource {
     EtcdServers,
     /// The members in kubeadm's configuration of the cluster.
     EtcdEndpoints,
+    /// The authority that a kubeconfig of the host trusts.
+    TrustedBy(String),
+    /// The authority that the cluster publishes to pods and to nodes that join.
+    PublishedAuthority,
     /// Keys in an etcd of the user's, by what they begin with.
     EtcdKeys(String),
     /// A taint of a node.
@@ -139,6 +143,8 @@ impl fmt::Display for Resource {
             Self::Member(name) => write!(f, "etcd member {name}"),
             Self::EtcdServers => f.write_str("the API server's members of etcd"),
             Self::EtcdEndpoints => f.write_str("kubeadm's members of etcd"),
+            Self::TrustedBy(path) => write!(f, "authority that {path} trusts"),
+            Self::PublishedAuthority => f.write_str("the published authority"),
             Self::EtcdKeys(prefix) => write!(f, "keys of etcd below {prefix}/"),
             Self::Taint { node, key } => write!(f, "node {node} taint {key}"),
             Self::Label { node, key } => write!(f, "node {node} label {key}"),

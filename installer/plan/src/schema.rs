@@ -13,7 +13,7 @@ pub const SCHEMA: u32 = 13;
 /// a text; 4 lacks the cluster's id; 5 lacks steps on the controller; 6 lacks restarts of static pods; 7 lacks
 /// sealed authorities; 8 lacks releases of helm, taints, renewed certificates, snapshots, restores and upgrades; 9 lacks
 /// hosts that serve each other; 10 lacks renewed certificates of the cluster's own authorities; 11 lacks how long these are valid; 12 lacks
-/// certificates that a site's CA has signed, and members of etcd that come and go.
+/// certificates that a site's CA has signed, members of etcd that come and go, and renewed authorities.
 pub const OLDEST_SCHEMA: u32 = 2;
 const ADD_NODE_OF_SCHEMA_2: &str = "join";
 

@@ -127,11 +127,11 @@ pub enum SlotProvider {
         /// How it is written down.
         form: KeyForm,
     },
-    /// A file that all control planes share, read on one that has it: keys of authorities and of service accounts. Secret.
+    /// A file that all control planes share, read on one that has it: authorities with their keys, keys of service accounts. Secret.
     SharedFile {
         /// The control plane.
         host: String,
-        /// One of [`crate::kubeadm_certificates::SHARED`].
+        /// One of [`crate::kubeadm_certificates::SHARED`] or [`crate::kubeadm_certificates::AUTHORITIES`].
         path: String,
     },
     /// What opens the archive of a backup, which the controller has opened; secret.

@@ -47,7 +47,7 @@ impl Identity {
         let mut non_members = BTreeMap::new();
         let mut members = Vec::new();
         for (name, (facts, stamp)) in in_order(cluster).filter_map(|name| Some((name, stamped(name)?))) {
-            let cas = first_member.and_then(|(first, _)| first.cluster_ca).zip(facts.cluster_ca);
+            let cas = first_member.and_then(|(first, _)| first.cluster_ca_key).zip(facts.cluster_ca_key);
             if free && (facts.joined || facts.etcd_formed.is_some()) {
                 non_members.insert(name.to_owned(), NonMember::NoCluster);
             } else if cas.is_some_and(|(own, other)| own != other) {
@@ -136,7 +136,7 @@ mod tests {
             facts.stamp =
                 Some(Stamp { cluster: cluster.name.clone(), id, run: "r".to_owned(), bundle: None, adopted: false });
             facts.joined = joined;
-            facts.cluster_ca = joined.then(|| Digest::of(format!("{id:?}")));
+            facts.cluster_ca_key = joined.then(|| Digest::of(format!("{id:?}")));
         }
         Identity::of(&cluster, &facts)
     }

@@ -254,6 +254,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         runtime_root: None,
         joined: false,
         cluster_ca: None,
+        cluster_ca_key: None,
         sealed_authorities: None,
         registry_ca: None,
         proxies: Vec::new(),

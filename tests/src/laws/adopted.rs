@@ -8,7 +8,7 @@ use kubexm_plan::Pipeline;
 
 use super::case::Case;
 use super::fleet::Fleet;
-use super::plans::{adopt_plan, renew_plan, running_adopted};
+use super::plans::{FORCED, adopt_plan, renew_plan, running_adopted};
 use super::run::{Carried, How, Setting, said};
 use crate::samples::Sample;
 
@@ -17,7 +17,7 @@ impl<F: Fleet> Case<F> {
     pub async fn of_adopted(sample: &Sample) -> Result<Self, String> {
         let adoption = Self::of(sample, Pipeline::Adopt).await?;
         let start = adoption.carried_out().await?.fork();
-        let plan = renew_plan(&adoption.sample, &start, &adoption.setting).await?;
+        let plan = renew_plan(&adoption.sample, &start, &adoption.setting, FORCED).await?;
         let setting = Setting { name: Pipeline::CertsRenew.name().to_owned(), plan, ..adoption.setting.clone() };
         let name = format!("renewal of an adopted {}", sample.name);
         Ok(Self { name, pipeline: Pipeline::CertsRenew, setting, start, ..adoption })

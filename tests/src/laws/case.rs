@@ -13,7 +13,7 @@ use kubexm_plan::{CONTROLLER, Pipeline, Plan, Undo};
 
 use super::compare::{differences, refuse};
 use super::plans::{
-    adopt_plan, backup_of, delete_plan, prune_plan, renew_plan, reset_again, reset_plan, restore_plan, running,
+    FORCED, adopt_plan, backup_of, delete_plan, prune_plan, renew_plan, reset_again, reset_plan, restore_plan, running,
     running_adopted, upgraded,
 };
 use super::run::{Camera, Carried, How, Setting, said};
@@ -121,7 +121,7 @@ impl<F: Fleet> Case<F> {
                 Setting { name: name_of_run, plan, bundle: Arc::new(bundle), ..setting }
             }
             Pipeline::CertsRenew => {
-                let plan = renew_plan(sample, &start, &setting).await?;
+                let plan = renew_plan(sample, &start, &setting, FORCED).await?;
                 Setting { name: name_of_run, plan, ..setting }
             }
             Pipeline::RegistryPrune => {

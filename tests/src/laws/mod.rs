@@ -3,6 +3,7 @@
 
 mod adopted;
 mod again;
+mod authorities;
 mod case;
 mod compare;
 mod crashes;

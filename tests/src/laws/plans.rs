@@ -7,6 +7,7 @@ use kubexm_engine::backup::BackupKey;
 use kubexm_engine::events::Silent;
 use kubexm_engine::{ClusterPki, Outcome};
 use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
+use kubexm_plan::kubeadm_certificates::AUTHORITIES;
 use kubexm_plan::{CheckedPlan, ClusterFacts, Facts, Plan, ledger, lint};
 use kubexm_recipes::{
     AdoptContext, AdoptionInput, DeleteContext, Drain, OwnAuthorities, PruneContext, Renew, RenewContext, ResetContext,
@@ -98,8 +99,16 @@ pub(super) async fn running_adopted<F: Fleet>(sample: &Sample, fleet: &F) -> Res
     Ok(ClusterFacts { kubeadm: whole.kubeadm, kubelets: whole.kubelets, certificates, ..found })
 }
 
-/// Of every certificate, as with `--force`; its files are as the hosts have them.
-pub(super) async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F, setting: &Setting) -> Result<CheckedPlan, String> {
+/// When, in seconds of Unix time, and what is renewed: as with `--force`.
+pub(super) const FORCED: (i64, Renew) = (0, Renew { within_s: 0, force: true, authorities: false });
+
+/// Of certificates; their files are as the hosts have them.
+pub(super) async fn renew_plan<F: Fleet>(
+    sample: &Sample,
+    fleet: &F,
+    setting: &Setting,
+    (now, wanted): (i64, Renew),
+) -> Result<CheckedPlan, String> {
     let cluster = sample.cluster();
     let links = fleet.links();
     let (mut facts, mut looks) = (BTreeMap::new(), Vec::new());
@@ -111,7 +120,8 @@ pub(super) async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F, setting: &S
         // The fake's certificates cannot be parsed.
         let of_fake = fleet.certificates(&name);
         if !of_fake.is_empty() {
-            seen.certificates = of_fake;
+            seen.certificates.retain(|one| AUTHORITIES.contains(&one.path.as_str()));
+            seen.certificates.extend(of_fake);
             seen.gaps.clear();
         }
         looks.push(seen);
@@ -125,8 +135,8 @@ pub(super) async fn renew_plan<F: Fleet>(sample: &Sample, fleet: &F, setting: &S
         cluster_id: Some(kubexm_recipes::sample::CLUSTER_ID),
         running: &ClusterFacts::merged(looks),
         facts: &facts,
-        now: 0,
-        wanted: Renew { force: true, ..Renew::default() },
+        now,
+        wanted,
         begun: false,
         sealed: &BTreeSet::new(),
         own: Some(&own),

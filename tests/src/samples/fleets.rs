@@ -4,7 +4,7 @@ use kubexm_plan::Facts;
 use kubexm_plan::facts::InstalledPackages;
 use kubexm_spec::Family;
 
-use super::Sample;
+use super::sample::Sample;
 
 const ONE: Sample = Sample {
     name: "defaults",
@@ -314,6 +314,24 @@ pub const ADOPTED: Sample = Sample {
     upgraded: MINOR,
     ..ONE
 };
+
+/// Clusters whose authorities are renewed, for a century; kubeadm's etcd, and one of kubexm's.
+pub const RENEWED: [Sample; 2] = [
+    Sample {
+        name: "two control planes and a worker whose authorities are renewed",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1, node2], worker: [node3]}",
+        spec: "  kubernetes: {caCertificateValidityPeriod: 36500d}\n",
+        ..ONE
+    },
+    Sample {
+        name: "etcd of kubexm's, and authorities that are renewed",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{etcd: [node1], master: [node1, node2], worker: [node2, node3]}",
+        spec: "  kubernetes: {caCertificateValidityPeriod: 36500d}\n  etcd: {type: kubexm}\n",
+        ..ONE
+    },
+];
 
 /// A cluster and its cluster.yaml once a control plane was lost: another one, and the first, which serves the registry and the time.
 pub const LOST: [[Sample; 2]; 2] = [

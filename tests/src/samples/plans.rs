@@ -10,7 +10,7 @@ use kubexm_recipes::{PlanContext, RecipeError, UpgradeOptions};
 use kubexm_spec::cluster::{Addon, AddonKind};
 use kubexm_spec::{Cluster, Digest};
 
-use super::Sample;
+use super::sample::Sample;
 use crate::synthetic::SyntheticBundle;
 
 impl Sample {

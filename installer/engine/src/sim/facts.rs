@@ -84,6 +84,7 @@ pub fn facts(host: &str) -> Facts {
         runtime_root: None,
         joined: false,
         cluster_ca: None,
+        cluster_ca_key: None,
         sealed_authorities: None,
         registry_ca: None,
         proxies: Vec::new(),

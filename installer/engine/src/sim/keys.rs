@@ -38,6 +38,8 @@ pub(super) fn key(resource: &Resource) -> Option<Key> {
         Resource::Stamp => Key::Host("stamp".to_owned()),
         Resource::EtcdServers => Key::Host("etcd-servers".to_owned()),
         Resource::EtcdEndpoints => Key::Cluster("etcd-endpoints".to_owned()),
+        Resource::TrustedBy(path) => Key::Host(format!("trusted:{path}")),
+        Resource::PublishedAuthority => Key::Cluster("published-authority".to_owned()),
         Resource::Objects(name) => Key::Cluster(format!("object:{name}")),
         Resource::Release { namespace, name } => Key::Cluster(format!("release:{namespace}/{name}")),
         Resource::Taint { node, key } => Key::Cluster(format!("taint:{node}:{key}")),

@@ -30,7 +30,7 @@ use crate::ops::act::{kubeadm_files, kubeadm_init, kubeadm_upgrade, mark};
 use crate::ops::{kernel_module, stamp, swap_off, sysctl, timezone};
 use crate::system::Program;
 use crate::teardown::foreign;
-use crate::{Machine, OpError, fsio, given, paths, systemd, timers};
+use crate::{Machine, OpError, authority, fsio, given, paths, systemd, timers};
 
 /// Modules that kubexm needs: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
 /// nf_conntrack) cannot be distinguished from missing ones if they are built in without parameters.
@@ -107,6 +107,7 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
     let has_conf = stamped && machine.path(KUBELET_CONF).is_file();
     let joined = has_conf
         && (marks_are_readable && mark::any_ended_well(machine)? || !given::paths(machine)?.contains(KUBELET_CONF));
+    let cluster_ca = if joined { fsio::read(&machine.path(CLUSTER_CA))? } else { None };
     let processes = processes::all(machine);
     let services = services::look(machine)?;
     Ok(Facts {
@@ -174,7 +175,8 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         joined,
         sealed_authorities: sealed_authorities(machine)?,
         registry_ca: registry_ca(machine)?,
-        cluster_ca: if joined { cluster_ca(machine)? } else { None },
+        cluster_ca: cluster_ca.as_deref().map(Digest::of),
+        cluster_ca_key: cluster_ca.as_deref().map(|pem| authority::public_key(pem).unwrap_or_else(|| Digest::of(pem))),
         proxies: os::proxies(machine)?,
         noexec: disks::noexec(machine)?,
         sysctls: sysctl::now(machine, &SYSCTLS)?,
@@ -212,10 +214,6 @@ fn runtime_root(machine: &Machine) -> Result<Option<String>, OpError> {
         }
     }
     Ok(None)
-}
-
-fn cluster_ca(machine: &Machine) -> Result<Option<Digest>, OpError> {
-    Ok(fsio::read(&machine.path(CLUSTER_CA))?.map(Digest::of))
 }
 
 /// Whether it can be used is decided by the controller.

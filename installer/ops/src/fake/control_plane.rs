@@ -1,6 +1,8 @@
 //! The files and objects that kubeadm creates on a control plane, and its preflight.
 
-use kubexm_plan::kubeadm_certificates::{CLUSTER_CA, MANAGED, READ_BY, SHARED};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use kubexm_plan::kubeadm_certificates::{CLUSTER_CA, MANAGED, READ_BY, SHARED, authorities_of as authorities};
 use kubexm_plan::{etcd, runtime};
 use serde_json::Value;
 
@@ -15,10 +17,12 @@ pub(super) const CONFIGS: [&str; 5] =
 pub(super) const TAINT: &str = "node-role.kubernetes.io/control-plane";
 
 pub(super) const CA_FILE: &str = CLUSTER_CA;
-/// A real certificate, since it is parsed; its key does not exist.
-pub(super) const CA: &str = include_str!("ca.crt");
+/// A real certificate as kubeadm makes it, since it is parsed and renewed. Nothing but tests trusts it.
+pub(crate) const CA: &str = include_str!("ca.crt");
+/// Its key.
+pub(crate) const CA_KEY: &str = include_str!("ca.key");
 /// Hash of its public key.
-pub(super) const CA_HASH: &str = "sha256:4357c8f91a776f3105a26a97ab1e87b397cf2e8210b2ca6187e831e695c1a98c";
+pub(super) const CA_HASH: &str = "sha256:5b19a756a0e4b17e84d1a4afd7145914725861545f22723b8af0baefca9ca74b";
 
 pub(super) fn put(system: &RootedSystem, path: &str, text: &str) -> Result<(), OpError> {
     let real = system.at(path);
@@ -31,8 +35,13 @@ pub(super) fn put_new(system: &RootedSystem, path: &str, text: &str) -> Result<(
     if system.at(path).exists() { Ok(()) } else { put(system, path, text) }
 }
 
-/// A certificate, key or public key in PEM; no real one.
+/// A certificate, key or public key in PEM; real ones of authorities.
 fn pem(path: &str) -> String {
+    match path.rsplit_once("ca.") {
+        Some((_, "crt")) => return CA.to_owned(),
+        Some((_, "key")) => return CA_KEY.to_owned(),
+        _ => {}
+    }
     let tag = match path.rsplit('.').next() {
         Some("key") => "RSA PRIVATE KEY",
         Some("pub") => "PUBLIC KEY",
@@ -72,8 +81,9 @@ pub(super) fn put_etcd_keys(system: &RootedSystem) -> Result<(), OpError> {
     for name in ["ca.crt", "healthcheck-client.crt", "healthcheck-client.key"] {
         let path = format!("/etc/kubernetes/pki/etcd/{name}");
         // A CA that is there is kept.
-        if name != "ca.crt" || !system.at(&path).exists() {
-            put(system, &path, &format!("double: etcd's {name}\n"))?;
+        match name {
+            "ca.crt" => put_new(system, &path, CA)?,
+            _ => put(system, &path, &format!("double: etcd's {name}\n"))?,
         }
     }
     Ok(())
@@ -110,8 +120,9 @@ pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<
     }
     for (name, files) in READ_BY.into_iter().filter(|(name, _)| stacked || *name != "etcd") {
         let files = files.iter().copied().filter(|path| stacked || !is_of_etcd(path));
+        let files: Vec<&str> = files.chain(authorities(name, stacked)).collect();
         let ours = state.cluster.api_server_files.iter().map(String::as_str).filter(|_| name == "kube-apiserver");
-        let mut text = api_server::manifest(name, ours.chain(files));
+        let mut text = api_server::manifest(name, ours.chain(files.iter().copied()));
         if !stacked && name == "kube-apiserver" {
             text += &etcd_flags(state);
         }
@@ -126,13 +137,20 @@ pub(super) fn put_control_plane(system: &RootedSystem, state: &State) -> Result<
     );
     let read = READ_BY.into_iter().find(|(name, _)| *name == "etcd").map_or(&[][..], |(_, files)| files);
     if stacked {
-        let text = api_server::manifest("etcd", read.iter().copied()) + &flags;
+        let text = api_server::manifest("etcd", read.iter().copied().chain(authorities("etcd", true))) + &flags;
         put(system, "/etc/kubernetes/manifests/etcd.yaml", &text)?;
     }
     for name in CONFIGS {
-        put_new(system, &format!("/etc/kubernetes/{name}"), &format!("double: {name}\n"))?;
+        put_kubeconfig(system, name)?;
     }
     Ok(())
+}
+
+/// As kubeadm writes it, with the authority that it finds.
+pub(super) fn put_kubeconfig(system: &RootedSystem, name: &str) -> Result<(), OpError> {
+    let ca = BASE64.encode(system.read(CA_FILE).unwrap_or_default());
+    let text = format!("double: {name}\n    certificate-authority-data: {ca}\n");
+    put_new(system, &format!("/etc/kubernetes/{name}"), &text)
 }
 
 /// Adds a node to the cluster, and starts its kubelet.

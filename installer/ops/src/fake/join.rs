@@ -79,7 +79,7 @@ pub(super) fn join(system: &RootedSystem, state: &mut State, args: &[&str]) -> R
             control_plane::put(system, &data, "double: etcd's data\n")?;
         }
     } else {
-        control_plane::put_new(system, "/etc/kubernetes/kubelet.conf", "double: kubelet.conf\n")?;
+        control_plane::put_kubeconfig(system, "kubelet.conf")?;
     }
     let mut node = json!({
         "kind": "Node",

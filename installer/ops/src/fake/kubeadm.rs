@@ -6,7 +6,7 @@ use kubexm_plan::kubeadm_certificates::{CLUSTER_CA_SECRET, MANAGED};
 use serde_json::json;
 
 use super::control_plane::{
-    CA, CA_FILE, CONFIGS, TAINT, config, has_external_etcd, node_name, not_ready, put, put_control_plane,
+    CA, CA_FILE, CA_KEY, CONFIGS, TAINT, config, has_external_etcd, node_name, not_ready, put, put_control_plane,
     put_etcd_keys, register,
 };
 use super::rooted::{FOLDER, RootedSystem};
@@ -57,7 +57,7 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
         }
         (false, _) => {
             put(system, CA_FILE, CA)?;
-            put(system, CLUSTER_CA_SECRET, "double: the CA's key\n")?;
+            put(system, CLUSTER_CA_SECRET, CA_KEY)?;
         }
     }
     let external = has_external_etcd(&config);
@@ -106,6 +106,13 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
     }
     state.cluster.api_server_files = api_server::files(&config);
     put_control_plane(system, state)?;
+    let info = format!(
+        "clusters:\n- cluster:\n    certificate-authority-data: {}\n",
+        BASE64.encode(system.read(CA_FILE).unwrap_or_default())
+    );
+    let metadata = json!({"name": "cluster-info", "namespace": "kube-public"});
+    let object = json!({"kind": "ConfigMap", "metadata": metadata, "data": {"kubeconfig": info}});
+    state.cluster.objects.insert("ConfigMap/cluster-info".to_owned(), object.to_string());
     register(system, state, name, node)?;
     for name in had {
         let node = json!({"kind": "Node", "metadata": {"name": name}, "spec": {}, "status": {"conditions": []}});

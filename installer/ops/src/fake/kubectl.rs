@@ -3,6 +3,7 @@
 use kubexm_plan::kubeadm_certificates::READ_BY;
 use serde_json::{Value, json};
 
+use super::control_plane::CA_FILE;
 use super::objects::{documents, file_name, with_server_fields, without_namespace, without_server_fields};
 use super::releases;
 use super::rooted::{FOLDER, RootedSystem};
@@ -178,6 +179,16 @@ pub(super) fn kubectl(system: &RootedSystem, state: &mut State, args: &[&str], s
             }
             None => Output::failed(1, format!("Error from server (NotFound): nodes \"{name}\" not found")),
         },
+        ["patch", "configmap", name, "--namespace", _, "--type=merge", "--patch", patch] => {
+            let key = format!("ConfigMap/{name}");
+            let Some(document) = state.cluster.objects.get_mut(&key) else {
+                return Output::failed(1, format!("Error from server (NotFound): configmaps \"{name}\" not found"));
+            };
+            let mut object: Value = serde_json::from_str(document).unwrap_or_default();
+            merge(&mut object, &serde_json::from_str(patch).unwrap_or_default());
+            *document = object.to_string();
+            Output::text(format!("configmap/{name} patched\n"))
+        }
         ["delete", .., "namespace", name] => {
             state.cluster.objects.remove(&format!("Namespace/{name}"));
             Output::default()
@@ -309,9 +320,14 @@ fn raw(system: &RootedSystem, state: &State, path: &str) -> Output {
             Some(json!({ "items": maps }))
         }
         "namespaces/kube-system/pods" => Some(json!({"items": static_pods(state)})),
+        // As the controller manager of any control plane writes it.
+        "namespaces/kube-system/configmaps/kube-root-ca.crt" => {
+            system.read(CA_FILE).map(|ca| json!({"data": {"ca.crt": ca}}))
+        }
         other if is_namespace(state, other) => Some(json!({"kind": "Namespace"})),
         other => {
-            let name = other.strip_prefix("namespaces/kube-system/configmaps/").unwrap_or_default();
+            let folders = ["namespaces/kube-system/configmaps/", "namespaces/kube-public/configmaps/"];
+            let name = folders.iter().find_map(|folder| other.strip_prefix(folder)).unwrap_or_default();
             let key = format!("ConfigMap/{name}");
             state.cluster.objects.get(&key).map(|document| with_server_fields(&key, document))
         }

@@ -50,6 +50,9 @@ pub use rooted::{FOLDER, RELABELLED, RootedSystem};
 pub use seed::seed;
 use state::State;
 
+#[cfg(test)]
+pub(crate) use control_plane::{CA, CA_KEY};
+
 use crate::system::{
     ActContext, Head, HttpsAnswer, HttpsRequest, HttpsServer, Kernel, Output, Program, PushRequest, Space, System,
 };

@@ -2,6 +2,8 @@
 
 mod absent;
 pub(crate) mod act;
+mod authority_published;
+mod authority_renewed;
 mod binary;
 mod blobs;
 mod blobs_removed;
@@ -22,6 +24,7 @@ pub(crate) mod image_loaded;
 pub(crate) mod kernel_module;
 mod kube_object;
 mod kubeconfig;
+mod kubeconfig_authority;
 mod kubelet_certificate;
 mod link;
 pub(crate) mod manifests;

@@ -229,7 +229,7 @@ fn values_that_kubeadm_makes_for_slots_are_new_each_time() {
     assert_ne!(key, make(SlotProvider::UploadKey { host: host() }));
     // As `openssl x509 -pubkey | openssl pkey -pubin -outform der | sha256sum` says of the fake's CA.
     let hash = make(SlotProvider::CaCertHash { host: host() });
-    assert_eq!(hash, "sha256:4357c8f91a776f3105a26a97ab1e87b397cf2e8210b2ca6187e831e695c1a98c");
+    assert_eq!(hash, "sha256:5b19a756a0e4b17e84d1a4afd7145914725861545f22723b8af0baefca9ca74b");
     let nothing = Host::fresh();
     let text = provide::value(&SlotProvider::JoinToken { host: host() }, &nothing.machine).expect_err("none").full();
     assert!(text.contains("admin.conf is not on node1"), "{text}");

@@ -162,7 +162,7 @@ fn objects_of_yaml_go_with_their_record_and_come_back() {
     let before = look(&host, &gone);
     assert!(!before.satisfied && !before.raw().to_string().contains("aHVudGVyMg"), "{}", before.raw());
     converge(&host, &gone);
-    let of_kubeadm = ["DaemonSet/kube-proxy", "Deployment/coredns"];
+    let of_kubeadm = ["ConfigMap/cluster-info", "DaemonSet/kube-proxy", "Deployment/coredns"];
     let left = objects(&host).into_keys().filter(|key| !key.starts_with("Namespace/"));
     let left: Vec<String> = left.filter(|key| !of_kubeadm.contains(&key.as_str())).collect();
     assert_eq!(left, ["PersistentVolumeClaim/data"]);

@@ -2,6 +2,8 @@
 
 mod absent;
 mod act;
+mod authority_published;
+mod authority_renewed;
 mod binary;
 mod blobs;
 mod blobs_removed;
@@ -23,6 +25,7 @@ mod image_loaded;
 mod kernel_module;
 mod kube_object;
 mod kubeconfig;
+mod kubeconfig_authority;
 mod kubelet_certificate;
 mod link;
 mod manifests;
@@ -55,6 +58,8 @@ use serde::{Deserialize, Serialize};
 
 pub use absent::Absent;
 pub use act::*;
+pub use authority_published::{AuthorityPublished, Published};
+pub use authority_renewed::{AuthorityRenewed, RenewedFrom};
 pub use binary::Binary;
 pub use blobs::{Blobs, Depots, Missing};
 pub use blobs_removed::{BlobsRemoved, Present};
@@ -76,6 +81,7 @@ pub use image_loaded::{ImageLoaded, ImageSource, Listed, Loaded};
 pub use kernel_module::{KernelModule, Modules};
 pub use kube_object::{Applied, KubeObject};
 pub use kubeconfig::{Copied, Kubeconfig};
+pub use kubeconfig_authority::KubeconfigAuthority;
 pub use kubelet_certificate::{KUBELET_CLIENT, KUBELET_CLIENT_RENEWED, KubeletCertificate, KubeletClient};
 pub use link::Link;
 pub use manifests::{FoundManifests, Inventory, Manifests, NOTHING};
@@ -117,7 +123,7 @@ macro_rules! ops {
             File Absent Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
             HostsBlock Resolver SelinuxMode Hostname Timezone ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
             NodeLabel NodeAnnotation NodePruned Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored EtcdServers EtcdEndpoints
-            HelmRelease ReleaseAbsent Manifests HarborProjects HarborImages BundlesRemoved BlobsRemoved Act Reset
+            AuthorityRenewed KubeconfigAuthority AuthorityPublished HelmRelease ReleaseAbsent Manifests HarborProjects HarborImages BundlesRemoved BlobsRemoved Act Reset
         }
     };
 }

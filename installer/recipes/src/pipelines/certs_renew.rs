@@ -9,12 +9,13 @@ mod adopted;
 mod check;
 mod context;
 mod due;
+mod kubeadm_authorities;
 mod own;
 mod site;
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::kubeadm_certificates::{read_by, ready_after};
+use kubexm_plan::kubeadm_certificates::{authorities_of, read_by, ready_after};
 use kubexm_plan::op::{CertificatesRenewed, Content, File, Kubeconfig, KubeletCertificate, Probe, StaticPodStarted};
 use kubexm_plan::{
     CONTROLLER, OPERATOR_KUBECONFIG, OVER_NETWORK, Pipeline, Plan, SlotName, SlotProvider, Step, StepId, Texts, Undo,
@@ -29,6 +30,7 @@ use crate::modules::site_certificates::HostFile;
 use crate::modules::{authorities, issued};
 pub use context::{OwnAuthorities, Renew, RenewContext};
 use due::{Due, Plane};
+use kubeadm_authorities::Authorities;
 use own::Own;
 
 /// A plan, and what the operator should know about it.
@@ -52,30 +54,47 @@ pub fn needs_authorities(cx: &RenewContext<'_>) -> Result<bool, RecipeError> {
 
 /// The plan that renews certificates. Where nothing is due, its steps are satisfied already.
 pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
-    let Due { planes, workers, site_workers, first, ended, adopted, operator, warnings, own } = check::site(cx)?;
+    let Due { planes, mut workers, site_workers, first, ended, adopted, operator, warnings, own, authorities } =
+        check::site(cx)?;
     let mut planes = planes;
     let mut chain = Chain { ready_s: if own.etcd_ended { READY_AGAIN_S } else { READY_S }, ..Chain::default() };
     chain.own(cx, &own)?;
+    authorities.on_planes(cx, &mut chain.slots).into_iter().for_each(|step| chain.then(step));
     let external_etcd = cx.cluster.etcd.kind != EtcdKind::Kubeadm;
     let kube_vip = !adopted && kube_vip::runs(cx.cluster);
     if ended {
-        planes.iter_mut().for_each(|plane| chain.renew(plane));
-        for pod in pods(cx, kube_vip) {
+        for plane in &mut planes {
+            chain.renew(plane);
+            authorities.kubeconfigs(cx, plane.name).into_iter().for_each(|step| chain.then(step));
+        }
+        for pod in pods(cx, kube_vip, &authorities) {
             planes.iter().for_each(|plane| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
         }
         planes.iter().for_each(|plane| chain.hand_out(plane, adopted, external_etcd));
     } else {
         for plane in &mut planes {
             chain.renew(plane);
+            authorities.kubeconfigs(cx, plane.name).into_iter().for_each(|step| chain.then(step));
             let plane = &*plane;
-            pods(cx, kube_vip).for_each(|pod| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
+            pods(cx, kube_vip, &authorities).for_each(|pod| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
             chain.hand_out(plane, adopted, external_etcd);
         }
     }
+    authorities.published(first).into_iter().for_each(|step| chain.then(step));
     if operator {
         chain.operator(first);
     }
     let last = chain.last.clone();
+    for host in workers_of(cx) {
+        let Some(step) = authorities.on_worker(host, &mut chain.slots) else { continue };
+        chain.last.clone_from(&last);
+        chain.then(step);
+        if let Some(late) = workers.iter().position(|(name, _)| *name == host) {
+            let (_, was) = workers.swap_remove(late);
+            chain.kubelet(first, host, was);
+        }
+        chain.then(node_ready(first, host));
+    }
     for (name, was) in workers {
         chain.last.clone_from(&last);
         chain.kubelet(first, name, was);
@@ -236,8 +255,23 @@ impl Chain {
 }
 
 /// Static pods with the files of kubeadm's that they read.
-fn pods(cx: &RenewContext<'_>, kube_vip: bool) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
-    read_by(cx.cluster.etcd.kind == EtcdKind::Kubeadm, kube_vip)
+fn pods(
+    cx: &RenewContext<'_>,
+    kube_vip: bool,
+    authorities: &Authorities<'_>,
+) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    let stacked = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
+    read_by(stacked, kube_vip).map(move |(pod, mut files)| {
+        files.extend(authorities_of(pod, stacked).filter(|path| authorities.has(path)));
+        (pod, files)
+    })
+}
+
+/// Nodes that are no control planes.
+fn workers_of<'a>(cx: &RenewContext<'a>) -> impl Iterator<Item = &'a str> {
+    let roles = &cx.cluster.role_groups;
+    let workers = roles.worker.iter().filter(|name| !roles.control_plane.contains(name));
+    workers.map(String::as_str)
 }
 
 fn restart(cx: &RenewContext<'_>, plane: &Plane<'_>, (pod, files): (&str, &[&str]), ended: bool) -> Step {

@@ -337,7 +337,7 @@ fn what_is_renewed_in_another_way_is_named_with_the_command() {
         "has ended: it is the registry's own authority",
         "--new-registry-ca` makes another one",
         "cluster.yaml has no use for it on this host",
-        "cannot renew yet",
+        "certs renew --authorities` renews it under its own key",
     ] {
         assert!(warnings.iter().any(|warning| warning.contains(words)), "{words}: {warnings:#?}");
     }

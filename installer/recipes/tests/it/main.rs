@@ -33,6 +33,7 @@ mod preflight;
 mod registries;
 mod registry_prune;
 mod removed_addons;
+mod renewed_authorities;
 mod reset;
 mod storage;
 mod templates;

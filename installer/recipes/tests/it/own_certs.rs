@@ -353,7 +353,7 @@ fn what_is_due_without_within_follows_a_short_period() {
     assert_eq!(Renew::default().within_s, 90 * DAY);
     for (days, due) in [(49, false), (48, true)] {
         let mut site = site(days);
-        site.wanted = Renew { within_s: period.soon_s(), force: false };
+        site.wanted = Renew { within_s: period.soon_s(), force: false, authorities: false };
         assert_eq!(!own(&site.plan().unwrap().plan).is_empty(), due, "{days}");
     }
 }

@@ -16,7 +16,7 @@ use crate::certs::renew;
 use crate::sessions::{RUN, Site};
 
 const HOSTS: [&str; 2] = ["red1", "red2"];
-const ALL: Renew = Renew { within_s: 0, force: true };
+const ALL: Renew = Renew { within_s: 0, force: true, authorities: false };
 
 /// The hosts forget that kubexm has made them: to somebody else it is a cluster of kubeadm's.
 fn forget(site: &Site) {

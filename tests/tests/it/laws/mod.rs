@@ -7,6 +7,7 @@
 mod acts_half_done;
 mod addons_removed;
 mod adopted;
+mod authorities;
 mod lost_plane;
 mod reconfigured;
 mod refused;

@@ -2,7 +2,7 @@
 
 use kubexm_plan::Facts;
 use kubexm_plan::cluster_facts::{Certificate, Gap};
-use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, AUTHORITIES, MANAGED};
+use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, AUTHORITIES, CLUSTER_CA, MANAGED};
 use kubexm_plan::op::KUBELET_CLIENT;
 use kubexm_plan::request::KUBELET_CONF;
 use kubexm_spec::cluster::{EtcdKind, RegistryKind};
@@ -10,6 +10,7 @@ use kubexm_spec::cluster::{EtcdKind, RegistryKind};
 use super::adopted;
 use super::context::RenewContext;
 use super::due::{Due, Plane, due, late_kubelet};
+use super::kubeadm_authorities::{self, Authorities};
 use super::own::{self, Fate};
 use super::site;
 use crate::adoption;
@@ -56,13 +57,19 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
     }
     let (own, of_own) = own::due(cx)?;
     problems.extend(of_own);
+    let authorities = kubeadm_authorities::due(cx, adopted).unwrap_or_else(|all| {
+        problems.extend(all);
+        Authorities::default()
+    });
     // Not one that ends soon: then everything runs, and must do so during the restarts.
     let explains = |path: &str| {
         path == KUBELET_CLIENT || path == KUBELET_CONF || MANAGED.iter().any(|(_, managed)| *managed == path)
     };
     let mut of_planes = cx.running.certificates.iter().filter(|one| planes.contains(&one.host));
-    let ended = own.etcd_ended || of_planes.any(|one| explains(&one.path) && one.ends <= cx.now);
-    let changes = own.touches_etcd() || found.iter().any(|plane| !plane.due.is_empty() || !plane.site.is_empty());
+    let ended = own.etcd_ended || authorities.ended || of_planes.any(|one| explains(&one.path) && one.ends <= cx.now);
+    let changes = own.touches_etcd()
+        || authorities.changes(cx)
+        || found.iter().any(|plane| !plane.due.is_empty() || !plane.site.is_empty());
     if changes && !ended {
         problems.extend(unhealthy(cx));
     }
@@ -72,14 +79,15 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
     }
     let workers = cx.cluster.hosts.iter().filter(|host| !planes.contains(&host.name));
     let workers = workers.filter_map(|host| Some((host.name.as_str(), late_kubelet(&of_host(cx, &host.name), cx)?)));
-    let mut warnings = warnings(cx);
+    let mut warnings = warnings(cx, &authorities);
+    warnings.extend(authorities.warnings.iter().cloned());
     let no_operator = if adopted { adoption::no_operator(cx.cluster, cx.running, first) } else { None };
     let operator = no_operator.is_none();
     if adopted {
         warnings.extend(adopted::left_running(cx, &found).into_iter().chain(no_operator));
     }
     let workers = workers.collect();
-    Ok(Due { planes: found, workers, site_workers, first, ended, adopted, operator, warnings, own })
+    Ok(Due { planes: found, workers, site_workers, first, ended, adopted, operator, warnings, own, authorities })
 }
 
 /// The certificates of a host.
@@ -102,11 +110,15 @@ fn plane<'a>(
         cx.running.gaps.iter().filter(|gap| is_of_certificate(gap, name)).map(unread).collect();
     let certificates = of_host(cx, name);
     for path in AUTHORITIES {
-        if let Some(one) = certificates.iter().find(|one| one.path == path && one.ends <= cx.now) {
+        let kubeadms = kubeadm_authorities::is_kubeadms(cx, path);
+        let ended = certificates.iter().any(|one| one.path == path && one.ends <= cx.now);
+        if ended && !(kubeadms && cx.wanted.authorities) {
+            let mend = match kubeadms {
+                true => "`kubexm-install certs renew --authorities` renews it",
+                false => "whoever has signed it must renew it",
+            };
             problems.push(format!(
-                "{name}: the certificate authority {} has ended itself: nothing that it signs is valid. A new one for the \
-                 whole cluster is needed, which kubexm-install cannot make yet",
-                one.path
+                "{name}: the certificate authority {path} has ended itself: nothing that it signs is valid ({mend})"
             ));
         }
     }
@@ -167,15 +179,21 @@ fn unhealthy(cx: &RenewContext<'_>) -> Vec<String> {
 }
 
 /// What ends and is not renewed here.
-fn warnings(cx: &RenewContext<'_>) -> Vec<String> {
+fn warnings(cx: &RenewContext<'_>, authorities: &Authorities<'_>) -> Vec<String> {
     let soon = |one: &&Certificate| one.ends.saturating_sub(cx.now) < cx.wanted.within_s;
     let mut warnings: Vec<String> = Vec::new();
     for one in cx.running.certificates.iter().filter(soon) {
         let ends = if one.ends <= cx.now { "has ended" } else { "ends soon" };
         let of_etcd = ETCD.iter().any(|folder| one.path.starts_with(folder));
+        if authorities.has(&one.path) {
+            continue;
+        }
         let text = if AUTHORITIES.contains(&one.path.as_str()) {
-            "it is a certificate authority, which kubexm-install cannot renew yet; what it signs now ends with it"
-                .to_owned()
+            match kubeadm_authorities::is_kubeadms(cx, &one.path) {
+                true => "it is a certificate authority: `kubexm-install certs renew --authorities` renews it under its own key".to_owned(),
+                false if one.path == CLUSTER_CA => "it is your site's CA, which has to renew it".to_owned(),
+                false => "cluster.yaml has no use for it, so it is not renewed".to_owned(),
+            }
         } else if of_etcd && cx.cluster.etcd.kind == EtcdKind::External {
             YOURS.to_owned()
         } else if let Some((authority, _)) = own::of_file(cx, one) {

@@ -57,10 +57,12 @@ pub struct Renew {
     pub within_s: i64,
     /// All of kubeadm's and of the cluster's own authorities, whenever they end.
     pub force: bool,
+    /// Authorities of kubeadm's, too, under their own keys.
+    pub authorities: bool,
 }
 
 impl Default for Renew {
     fn default() -> Self {
-        Self { within_s: Validity::OF_CERTIFICATES.soon_s(), force: false }
+        Self { within_s: Validity::OF_CERTIFICATES.soon_s(), force: false, authorities: false }
     }
 }

@@ -6,6 +6,7 @@ use kubexm_plan::op::{KUBELET_CLIENT, Renewal};
 use kubexm_spec::Digest;
 
 use super::context::RenewContext;
+use super::kubeadm_authorities::Authorities;
 use super::own::Own;
 use super::site;
 use crate::modules::site_certificates::HostFile;
@@ -46,6 +47,8 @@ pub(super) struct Due<'a> {
     pub warnings: Vec<String>,
     /// What the cluster's own authorities sign.
     pub own: Own<'a>,
+    /// Those of kubeadm's.
+    pub authorities: Authorities<'a>,
 }
 
 /// What is due of a host's certificates, in the order of [`MANAGED`].

@@ -169,9 +169,9 @@ pub(super) fn is_named(member: &EtcdMember, cx: &DeleteContext<'_>, host: &str) 
 /// Whether a host belongs to another cluster of the same name: by its id, or for one without ids by its CA.
 fn is_of_another(cx: &DeleteContext<'_>, host: &ResetHost<'_>, on: &str) -> bool {
     let stamped = host.facts.stamp.as_ref().and_then(|stamp| stamp.id);
-    let ca = cx.hosts.iter().find(|host| host.name == on).and_then(|host| host.facts.cluster_ca);
+    let ca = cx.hosts.iter().find(|host| host.name == on).and_then(|host| host.facts.cluster_ca_key);
     stamped.zip(cx.running.id).is_some_and(|(one, other)| one != other)
-        || host.facts.cluster_ca.zip(ca).is_some_and(|(one, other)| one != other)
+        || host.facts.cluster_ca_key.zip(ca).is_some_and(|(one, other)| one != other)
 }
 
 fn leaves<'a>(cx: &'a DeleteContext<'a>, name: &'a str, on: &str) -> Result<Leaving<'a>, RecipeError> {

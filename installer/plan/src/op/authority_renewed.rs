@@ -1,0 +1,80 @@
+//! The certificate of an authority of kubeadm's, renewed: another one of the same name and the same key.
+
+use std::fmt;
+
+use kubexm_spec::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback};
+use crate::path_state::PathState;
+use crate::resource::ResourceChange;
+use crate::slot::SlotName;
+
+/// The file has a later certificate of the authority that it had: same subject, same key, same extensions. What the authority has signed
+/// stays valid under either of the two (RFC 5280, section 6.1: a chain goes by names and keys), so hosts get it one after the other.
+///
+/// Rolled back to the certificate of before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AuthorityRenewed {
+    /// One of [`crate::kubeadm_certificates::AUTHORITIES`].
+    pub path: String,
+    /// Where the certificate comes from.
+    pub from: RenewedFrom,
+}
+
+/// Where the certificate comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "from", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum RenewedFrom {
+    /// Signed on this host with the authority's key, which is beside it.
+    Key {
+        /// Digest of the file as it was found. As with [`crate::op::Renewal`] no clock decides, so a run that is resumed renews nothing
+        /// twice.
+        was: Digest,
+        /// When it ends, in seconds of Unix time.
+        ends: i64,
+    },
+    /// What a control plane has, from [`crate::SlotProvider::SharedFile`].
+    Host {
+        /// The slot.
+        slots: Vec<SlotName>,
+    },
+}
+
+impl OpKind for AuthorityRenewed {
+    type State = PathState;
+
+    fn resource_changes(&self) -> Vec<ResourceChange> {
+        let content = match &self.from {
+            RenewedFrom::Key { was, .. } => format!("renewed, was {was}"),
+            RenewedFrom::Host { slots } => slots.iter().map(SlotName::placeholder).collect(),
+        };
+        vec![ResourceChange::file(&self.path, format!("file 0644 {content}"))]
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        match &self.from {
+            RenewedFrom::Key { .. } => Needs::nothing(),
+            RenewedFrom::Host { slots } => Needs { slots, ..Needs::nothing() },
+        }
+    }
+
+    /// They are in kubeadm's folder, which is removed with the cluster.
+    fn scope(&self) -> RemovalScope {
+        RemovalScope::Cluster
+    }
+
+    fn reset_rollback(&self) -> ResetRollback {
+        ResetRollback::Restored
+    }
+}
+
+impl fmt::Display for AuthorityRenewed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.from {
+            RenewedFrom::Key { .. } => write!(f, "authority {} renewed with its key", self.path),
+            RenewedFrom::Host { .. } => write!(f, "authority {} as on the control plane that renewed it", self.path),
+        }
+    }
+}
