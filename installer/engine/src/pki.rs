@@ -3,7 +3,7 @@
 //! A certificate and its key are in one file, so a crash cannot separate them. Valid ones are returned unchanged, so
 //! that a second run finds nothing to change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -67,23 +67,23 @@ impl ClusterPki {
 
     /// The certificate of an authority as PEM.
     pub fn certificate_of(&self, authority: Authority) -> Result<String, EngineError> {
-        Ok(self.authority(authority, None)?.certificates)
+        Ok(self.authority(authority, &Wish::default())?.certificates)
     }
 
     /// Certificate chain and key (PKCS#8), both PEM. Created again if its use or its authority has changed, if it is
     /// about to expire, or if it is one of those that are replaced.
     pub fn certificate(&self, name: &str, wanted: &CertificateUse) -> Result<(String, String), EngineError> {
-        self.certificate_by(name, wanted, None)
+        self.certificate_by(name, wanted, &Wish::default())
     }
 
-    /// The same; an authority that is made for it is valid for so many hours.
+    /// The same; its authority is as a plan wants it.
     fn certificate_by(
         &self,
         name: &str,
         wanted: &CertificateUse,
-        authority_h: Option<u32>,
+        wish: &Wish<'_>,
     ) -> Result<(String, String), EngineError> {
-        let authority = self.authority(wanted.authority, authority_h)?;
+        let authority = self.authority(wanted.authority, wish)?;
         let file = format!("{}-{}.pem", file_prefix(wanted), plain_name(name));
         let path = self.folder.path(&file);
         if let Some(pair) = self.read(&file)?
@@ -122,9 +122,9 @@ impl ClusterPki {
         text.map(|text| pem::parse(&self.folder.path(file), &text)).transpose()
     }
 
-    /// Makes the CA of an authority, unless it exists, as valid as a plan wants it.
+    /// Makes the CA of an authority, unless it exists, or renews it, as a plan wants it.
     pub fn make(&self, authority: Authority, plan: &Plan) -> Result<(), EngineError> {
-        self.authority(authority, authority_h(plan, authority)).map(drop)
+        self.authority(authority, &Wish::of(plan, authority)).map(drop)
     }
 
     /// Digests of all certificates in a pki folder, by file; none if there is no such folder.
@@ -190,7 +190,7 @@ impl ClusterPki {
         self.make(Authority::Registry, plan)?;
         for (name, provider) in &plan.slots {
             if let SlotProvider::Certificate(wanted) = provider {
-                self.certificate_by(&name.0, wanted, authority_h(plan, wanted.authority))?;
+                self.certificate_by(&name.0, wanted, &Wish::of(plan, wanted.authority))?;
             }
         }
         let files = self.files()?;
@@ -215,7 +215,7 @@ impl ClusterPki {
     /// The value of such a slot: a password, or with a user name the header of both. Whoever has the key has the password, and
     /// nobody gets from one to the other. Its form satisfies rules that ask for an upper-case letter, a lower-case one and a digit.
     pub fn derived_password(&self, purpose: &str, username: Option<&str>) -> Result<Zeroizing<String>, EngineError> {
-        let key = Zeroizing::new(self.authority(Authority::Registry, None)?.key);
+        let key = Zeroizing::new(self.authority(Authority::Registry, &Wish::default())?.key);
         let text = Zeroizing::new(format!("kubexm password {purpose}\n{}", *key));
         let password = Zeroizing::new(format!("Kx1-{}", &Digest::of(text.as_bytes()).hex()[..40]));
         let Some(username) = username else { return Ok(password) };
@@ -223,19 +223,25 @@ impl ClusterPki {
         Ok(Zeroizing::new(format!("Basic {}", BASE64.encode(pair.as_bytes()))))
     }
 
-    fn authority(&self, authority: Authority, valid_h: Option<u32>) -> Result<Pair, EngineError> {
+    /// The CA of an authority. One that is renewed keeps its key and its name, so what it has signed stays valid.
+    fn authority(&self, authority: Authority, wish: &Wish<'_>) -> Result<Pair, EngineError> {
         let file = Self::file_of(authority);
-        if let Some(pair) = self.read(&file)? {
-            return Ok(pair);
-        }
+        let there = self.read(&file)?;
+        let there = match there {
+            Some(pair) if !wish.replaces(&pair) => return Ok(pair),
+            other => other,
+        };
         let path = self.folder.path(&file);
         let failed = rcgen_failed(&path);
         let mut params = CertificateParams::default();
         params.distinguished_name = distinguished(&format!("KubeXM {} CA", word(authority)), &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        self.set_validity(&mut params, valid_h);
-        let key = KeyPair::generate().map_err(&failed)?;
+        self.set_validity(&mut params, wish.valid_h);
+        let key = match &there {
+            Some(pair) => KeyPair::from_pem(&pair.key).map_err(&failed)?,
+            None => KeyPair::generate().map_err(&failed)?,
+        };
         let certificate = params.self_signed(&key).map_err(&failed)?;
         let pair = Pair { certificates: certificate.pem(), key: key.serialize_pem() };
         self.folder.write(&file, &Zeroizing::new(pair.to_pem()))?;
@@ -260,12 +266,27 @@ impl ClusterPki {
     }
 }
 
-/// How long a plan wants an authority that it makes to be valid, in hours.
-fn authority_h(plan: &Plan, of: Authority) -> Option<u32> {
-    plan.slots.values().find_map(|provider| match provider {
-        SlotProvider::Authority { authority, valid_h } if *authority == of => *valid_h,
-        _ => None,
-    })
+/// How a plan wants an authority.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wish<'p> {
+    /// How long one that is made or renewed is valid, in hours.
+    valid_h: Option<u32>,
+    /// Digests of certificates that are renewed.
+    renews: Option<&'p BTreeSet<Digest>>,
+}
+
+impl<'p> Wish<'p> {
+    fn of(plan: &'p Plan, of: Authority) -> Self {
+        let found = plan.slots.values().find_map(|provider| match provider {
+            SlotProvider::Authority { authority, valid_h, replaces } if *authority == of => Some((valid_h, replaces)),
+            _ => None,
+        });
+        found.map_or_else(Self::default, |(valid_h, renews)| Self { valid_h: *valid_h, renews: Some(renews) })
+    }
+
+    fn replaces(&self, pair: &Pair) -> bool {
+        self.renews.is_some_and(|renews| renews.contains(&Digest::of(&pair.certificates)))
+    }
 }
 
 /// What helps where an authority has ended.
@@ -274,7 +295,7 @@ const fn no_longer(authority: Authority) -> &'static str {
         Authority::Registry => {
             "`kubexm-install create --bundle B --new-registry-ca` makes another one, and what it signs"
         }
-        Authority::Etcd => "no command of kubexm-install makes another one for etcd yet",
+        Authority::Etcd => "`kubexm-install certs renew --authorities` renews it",
     }
 }
 
@@ -309,15 +330,15 @@ impl SlotSource for ClusterPki {
     async fn value(&self, name: &SlotName, provider: &SlotProvider, plan: &Plan) -> Result<Vec<u8>, EngineError> {
         match provider {
             SlotProvider::Authority { authority, .. } => {
-                Ok(self.authority(*authority, authority_h(plan, *authority))?.certificates.into_bytes())
+                Ok(self.authority(*authority, &Wish::of(plan, *authority))?.certificates.into_bytes())
             }
             SlotProvider::Certificate(wanted) => {
-                let pair = self.certificate_by(&name.0, wanted, authority_h(plan, wanted.authority))?;
+                let pair = self.certificate_by(&name.0, wanted, &Wish::of(plan, wanted.authority))?;
                 Ok(pair.0.into_bytes())
             }
             SlotProvider::CertificateKey { cert } => match plan.slots.get(cert) {
                 Some(SlotProvider::Certificate(wanted)) => {
-                    let pair = self.certificate_by(&cert.0, wanted, authority_h(plan, wanted.authority))?;
+                    let pair = self.certificate_by(&cert.0, wanted, &Wish::of(plan, wanted.authority))?;
                     Ok(pair.1.into_bytes())
                 }
                 _ => Err(EngineError::Slot {

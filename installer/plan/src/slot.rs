@@ -77,6 +77,9 @@ pub enum SlotProvider {
         /// How long it is valid if it is made now, in hours. None in plans of earlier programs: ten years.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         valid_h: Option<u32>,
+        /// Digests of certificates (PEM) that are renewed under the same key: none of them is given out again.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        replaces: BTreeSet<Digest>,
     },
     /// A certificate chain (PEM) that the controller signs; not secret.
     #[serde(rename = "registryCert")]
@@ -200,7 +203,8 @@ pub enum LoginForm {
 
 impl SlotProvider {
     /// The certificate of the registry's authority.
-    pub const REGISTRY_CA: Self = Self::Authority { authority: Authority::Registry, valid_h: None };
+    pub const REGISTRY_CA: Self =
+        Self::Authority { authority: Authority::Registry, valid_h: None, replaces: BTreeSet::new() };
 
     /// Whether the value must never be shown, or stored outside of its own file.
     pub const fn secret(&self) -> bool {

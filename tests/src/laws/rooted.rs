@@ -38,6 +38,8 @@ const LEFT_OUT: [&str; 7] = [
     "/var/lib/kubexm/acts",
     "(system) known",
 ];
+/// When the authority of an etcd of kubexm's ends, in seconds of Unix time: 2036.
+const OF_ETCD_END: i64 = 2_100_000_000;
 /// What was unpacked from which archive; read anew from the archive when it is gone.
 const PLACED: &str = "/var/lib/kubexm/placed";
 
@@ -235,7 +237,11 @@ impl Fleet for Rooted {
         let own = own.chain(["/etc/kubexm/depot/ca.crt", "/etc/kubexm/depot/tls.crt"]);
         let own = own.chain(["/etc/kubexm/registry/ca.crt", "/etc/kubexm/registry/tls.crt"]).filter_map(|path| {
             let file = Some(kubexm_spec::Digest::of(std::fs::read(machine.path(path)).ok()?));
-            let ends = if path.ends_with("/ca.crt") { i64::MAX } else { 1 };
+            let ends = match path.ends_with("/ca.crt") {
+                true if path.contains("/etcd") => OF_ETCD_END,
+                true => i64::MAX,
+                false => 1,
+            };
             Some(Certificate { host: host.to_owned(), path: path.to_owned(), subject: String::new(), ends, file })
         });
         there.chain(own).collect()

@@ -1,7 +1,8 @@
 //! The run folder, the lock and the cluster's certificates: what lies on the controller's disk.
 
-#![allow(clippy::expect_used, reason = "a test that cannot set itself up has failed")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot set itself up has failed")]
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::common::{BUNDLE, CLUSTER, Site, plan};
@@ -202,7 +203,8 @@ fn period(pem: &[u8]) -> [OffsetDateTime; 2] {
 fn valid(authority: u32, leaf: u32) -> Plan {
     let usage = CertificateUse { valid_h: Some(leaf), ..server(&["a.b".to_owned()]) };
     let slot = |name: &str| SlotName(name.to_owned());
-    let provider = SlotProvider::Authority { authority: Authority::Registry, valid_h: Some(authority) };
+    let provider =
+        SlotProvider::Authority { authority: Authority::Registry, valid_h: Some(authority), replaces: BTreeSet::new() };
     let key = SlotProvider::CertificateKey { cert: slot("cert") };
     let slots = [(slot("ca"), provider), (slot("cert"), SlotProvider::Certificate(usage)), (slot("key"), key)];
     Plan { slots: slots.into(), ..plan().plan().clone() }
@@ -267,4 +269,34 @@ async fn a_certificate_never_outlives_its_authority_and_one_that_has_ended_signs
         error.to_string().contains("registry-ca.pem") && error.to_string().contains("--new-registry-ca"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn a_renewed_authority_keeps_its_name_and_key_and_signs_again_what_it_has_signed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pki = ClusterPki::open(folder.path()).expect("a pki folder");
+    let mut wanted = valid(300 * DAY_H, 200 * DAY_H);
+    let (ca, leaf) = (value(&pki, &wanted, "ca").await.expect("a CA"), value(&pki, &wanted, "cert").await.expect("one"));
+    let slot = SlotName("ca".to_owned());
+    let Some(SlotProvider::Authority { valid_h, replaces, .. }) = wanted.slots.get_mut(&slot) else { panic!("a CA") };
+    (*valid_h, *replaces) = (Some(3_000 * DAY_H), [Digest::of(&ca)].into());
+    // Nothing is written by who only compares.
+    let seen = value(&ClusterPki::view(folder.path(), false), &wanted, "ca").await.expect("another");
+    assert_ne!(seen, ca);
+    // The certificate first: it is of the renewed one.
+    let again = value(&pki, &wanted, "cert").await.expect("another");
+    let renewed = value(&pki, &wanted, "ca").await.expect("another");
+    assert!(again != leaf && again.ends_with(&renewed) && renewed != ca);
+    assert_eq!(period(&renewed)[1] - period(&renewed)[0], Duration::days(3_000));
+    let parts = |pem: &[u8]| {
+        let der = rustls_pki_types::CertificateDer::from_pem_slice(pem).expect("PEM");
+        let (_, one) = x509_parser::parse_x509_certificate(&der).expect("X.509");
+        let extensions: Vec<Vec<u8>> = one.extensions().iter().map(|one| one.value.to_vec()).collect();
+        (one.subject().as_raw().to_vec(), one.public_key().raw.to_vec(), extensions)
+    };
+    assert_eq!(parts(&renewed), parts(&ca));
+    // A run that goes on, and one that knows nothing of it, renew nothing once more.
+    assert_eq!(value(&pki, &wanted, "ca").await.expect("the same"), renewed);
+    assert_eq!(value(&pki, &valid(300 * DAY_H, 200 * DAY_H), "ca").await.expect("the same"), renewed);
+    assert_eq!(value(&pki, &wanted, "cert").await.expect("the same"), again);
 }

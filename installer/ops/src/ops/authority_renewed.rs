@@ -1,4 +1,4 @@
-//! The certificate of an authority of kubeadm's, renewed with its own key, or taken from the control plane that has done so.
+//! The certificate of an authority, renewed with its own key, or as somebody else has renewed it.
 
 use kubexm_plan::op::{AuthorityRenewed, RenewedFrom};
 use kubexm_spec::Digest;
@@ -18,7 +18,7 @@ impl Converge for AuthorityRenewed {
     fn satisfied(&self, found: &PathState, machine: &Machine) -> bool {
         match &self.from {
             RenewedFrom::Key { was, .. } => found.entry.digest().is_some_and(|digest| digest != *was),
-            RenewedFrom::Host { .. } => {
+            RenewedFrom::Given { .. } => {
                 // A value that could not be read yet is another one.
                 let wanted = given(self, machine).map(Digest::of);
                 wanted.is_ok_and(|wanted| found.entry.digest() == Some(wanted))
@@ -45,11 +45,11 @@ impl Converge for AuthorityRenewed {
                 })?;
                 authority::renewed(&had, &key, *ends).map_err(refused)?
             }
-            RenewedFrom::Host { .. } => {
+            RenewedFrom::Given { .. } => {
                 let renewed = String::from_utf8_lossy(given(self, machine)?).into_owned();
                 authority::same_authority(&had, &renewed).map_err(|why| {
                     refused(format!(
-                        "it is another authority than that of the control plane that has renewed it ({why}): find out who has changed it"
+                        "it is another authority than the one that was renewed ({why}): find out who has changed it"
                     ))
                 })?;
                 renewed
@@ -65,8 +65,8 @@ impl Converge for AuthorityRenewed {
 
 fn given<'m>(op: &AuthorityRenewed, machine: &'m Machine) -> Result<&'m [u8], OpError> {
     match &op.from {
-        RenewedFrom::Host { slots } if slots.len() == 1 => machine.slot(&slots[0]),
-        _ => Err(OpError::other("an authority comes from one control plane; this is a fault of the plan")),
+        RenewedFrom::Given { slots } if slots.len() == 1 => machine.slot(&slots[0]),
+        _ => Err(OpError::other("an authority is given by one slot; this is a fault of the plan")),
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
                 let renewed = authority::renewed(&h.read(CLUSTER_CA), &key, ENDS).expect("a certificate");
                 let slot = SlotName("ca".to_owned());
                 h.machine = h.machine.with_slots([(slot.clone(), renewed.into_bytes())].into());
-                AuthorityRenewed { path: CLUSTER_CA.to_owned(), from: RenewedFrom::Host { slots: vec![slot] } }
+                AuthorityRenewed { path: CLUSTER_CA.to_owned(), from: RenewedFrom::Given { slots: vec![slot] } }
             }),
         ]);
     }

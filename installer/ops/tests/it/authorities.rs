@@ -93,9 +93,9 @@ fn a_host_with_another_authority_keeps_it() {
     let other = rcgen::generate_simple_self_signed(vec!["other".to_owned()]).expect("a certificate").cert.pem();
     let (slot, had) = (SlotName("ca".to_owned()), host.read(CLUSTER_CA));
     let machine = host.machine.with_slots([(slot.clone(), other.into_bytes())].into());
-    let taken = AuthorityRenewed { path: CLUSTER_CA.to_owned(), from: RenewedFrom::Host { slots: vec![slot] } };
+    let taken = AuthorityRenewed { path: CLUSTER_CA.to_owned(), from: RenewedFrom::Given { slots: vec![slot] } };
     let error = dispatch::converge(&taken.into(), &machine).expect_err("refused").full();
-    assert!(error.contains("it is another authority than that of the control plane"), "{error}");
+    assert!(error.contains("it is another authority than the one that was renewed"), "{error}");
     assert_eq!(host.read(CLUSTER_CA), had);
 }
 

@@ -1,4 +1,4 @@
-//! The certificate of an authority of kubeadm's, renewed: another one of the same name and the same key.
+//! The certificate of an authority, renewed: another one of the same name and the same key.
 
 use std::fmt;
 
@@ -6,6 +6,7 @@ use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback};
+use crate::kubeadm_certificates::AUTHORITIES;
 use crate::path_state::PathState;
 use crate::resource::ResourceChange;
 use crate::slot::SlotName;
@@ -17,7 +18,7 @@ use crate::slot::SlotName;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuthorityRenewed {
-    /// One of [`crate::kubeadm_certificates::AUTHORITIES`].
+    /// One of [`crate::kubeadm_certificates::AUTHORITIES`], or that of an etcd of kubexm's.
     pub path: String,
     /// Where the certificate comes from.
     pub from: RenewedFrom,
@@ -35,8 +36,9 @@ pub enum RenewedFrom {
         /// When it ends, in seconds of Unix time.
         ends: i64,
     },
-    /// What a control plane has, from [`crate::SlotProvider::SharedFile`].
-    Host {
+    /// As somebody else has renewed it: a control plane ([`crate::SlotProvider::SharedFile`]), or the controller
+    /// ([`crate::SlotProvider::Authority`]).
+    Given {
         /// The slot.
         slots: Vec<SlotName>,
     },
@@ -48,7 +50,7 @@ impl OpKind for AuthorityRenewed {
     fn resource_changes(&self) -> Vec<ResourceChange> {
         let content = match &self.from {
             RenewedFrom::Key { was, .. } => format!("renewed, was {was}"),
-            RenewedFrom::Host { slots } => slots.iter().map(SlotName::placeholder).collect(),
+            RenewedFrom::Given { slots } => slots.iter().map(SlotName::placeholder).collect(),
         };
         vec![ResourceChange::file(&self.path, format!("file 0644 {content}"))]
     }
@@ -56,13 +58,16 @@ impl OpKind for AuthorityRenewed {
     fn needs(&self) -> Needs<'_> {
         match &self.from {
             RenewedFrom::Key { .. } => Needs::nothing(),
-            RenewedFrom::Host { slots } => Needs { slots, ..Needs::nothing() },
+            RenewedFrom::Given { slots } => Needs { slots, ..Needs::nothing() },
         }
     }
 
-    /// They are in kubeadm's folder, which is removed with the cluster.
+    /// kubeadm's folder is removed with the cluster.
     fn scope(&self) -> RemovalScope {
-        RemovalScope::Cluster
+        match AUTHORITIES.contains(&self.path.as_str()) {
+            true => RemovalScope::Cluster,
+            false => RemovalScope::Host,
+        }
     }
 
     fn reset_rollback(&self) -> ResetRollback {
@@ -74,7 +79,7 @@ impl fmt::Display for AuthorityRenewed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.from {
             RenewedFrom::Key { .. } => write!(f, "authority {} renewed with its key", self.path),
-            RenewedFrom::Host { .. } => write!(f, "authority {} as on the control plane that renewed it", self.path),
+            RenewedFrom::Given { .. } => write!(f, "authority {} as it was renewed", self.path),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A member's certificates are read again with every connection, so that renewed ones need no restart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use kubexm_plan::etcd::{
@@ -11,7 +11,7 @@ use kubexm_plan::etcd::{
 use kubexm_plan::op::{Dir, File, MemberAdd, MemberPromote, MemberRemove, StateDir, Unit};
 use kubexm_plan::{Authority, CertificateUse, Facts, Probe, SlotProvider, Step, Undo};
 use kubexm_spec::cluster::EtcdKind;
-use kubexm_spec::{Program, Version};
+use kubexm_spec::{Digest, Program, Version};
 use minijinja::context;
 use serde_json::{Value, json};
 
@@ -189,7 +189,8 @@ fn started_with(
     Ok((config, draft.template(paths::unit(UNIT), template!("kubexm-etcd.service"), values)?))
 }
 
-fn running() -> Unit {
+/// The service, started again if what it loads has changed.
+pub fn running() -> Unit {
     let loaded = [CONFIG, CA].map(str::to_owned).into_iter().chain([paths::unit(UNIT), paths::bin("etcd")]);
     Unit { name: UNIT.to_owned(), enabled: true, running: Some(true), loaded: loaded.collect(), reloaded: Vec::new() }
 }
@@ -339,7 +340,15 @@ pub fn issued(host: &str, ip: IpAddr) -> [Issued; 3] {
 
 /// The certificate of etcd's authority.
 pub fn ca(draft: &mut Draft<'_>, path: &str) -> File {
-    draft.slot_file(path, 0o644, "etcd-ca", SlotProvider::Authority { authority: Authority::Etcd, valid_h: None })
+    draft.slot_file(path, 0o644, CA_SLOT, authority(BTreeSet::new()))
+}
+
+/// The slot of the authority's certificate.
+pub const CA_SLOT: &str = "etcd-ca";
+
+/// Who provides it; `replaces`: digests of certificates that are renewed.
+pub const fn authority(replaces: BTreeSet<Digest>) -> SlotProvider {
+    SlotProvider::Authority { authority: Authority::Etcd, valid_h: None, replaces }
 }
 
 /// A certificate of etcd's authority.

@@ -19,6 +19,7 @@ use kubexm_plan::kubeadm_certificates::{authorities_of, read_by, ready_after};
 use kubexm_plan::op::{CertificatesRenewed, Content, File, Kubeconfig, KubeletCertificate, Probe, StaticPodStarted};
 use kubexm_plan::{
     CONTROLLER, OPERATOR_KUBECONFIG, OVER_NETWORK, Pipeline, Plan, SlotName, SlotProvider, Step, StepId, Texts, Undo,
+    etcd,
 };
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::EtcdKind;
@@ -67,7 +68,7 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
             chain.renew(plane);
             authorities.kubeconfigs(cx, plane.name).into_iter().for_each(|step| chain.then(step));
         }
-        for pod in pods(cx, kube_vip, &authorities) {
+        for pod in pods(cx, kube_vip, (&authorities, &own)) {
             planes.iter().for_each(|plane| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
         }
         planes.iter().for_each(|plane| chain.hand_out(plane, adopted, external_etcd));
@@ -76,7 +77,8 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
             chain.renew(plane);
             authorities.kubeconfigs(cx, plane.name).into_iter().for_each(|step| chain.then(step));
             let plane = &*plane;
-            pods(cx, kube_vip, &authorities).for_each(|pod| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
+            pods(cx, kube_vip, (&authorities, &own))
+                .for_each(|pod| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
             chain.hand_out(plane, adopted, external_etcd);
         }
     }
@@ -258,11 +260,13 @@ impl Chain {
 fn pods(
     cx: &RenewContext<'_>,
     kube_vip: bool,
-    authorities: &Authorities<'_>,
+    (authorities, own): (&Authorities<'_>, &Own<'_>),
 ) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
     let stacked = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
     read_by(stacked, kube_vip).map(move |(pod, mut files)| {
         files.extend(authorities_of(pod, stacked).filter(|path| authorities.has(path)));
+        // Read when it starts, as those are.
+        files.extend(Some(etcd::CLIENT_CA).filter(|_| pod == "kube-apiserver" && own.etcd_authority.is_some()));
         (pod, files)
     })
 }

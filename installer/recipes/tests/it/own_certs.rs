@@ -335,7 +335,7 @@ fn every_certificate_and_authority_has_the_period_of_cluster_yaml() {
                     assert_eq!(usage.valid_h, Some(leaf * 24), "{}", name.0);
                     seen.insert((usage.authority, false));
                 }
-                SlotProvider::Authority { authority: of, valid_h } => {
+                SlotProvider::Authority { authority: of, valid_h, .. } => {
                     assert_eq!(*valid_h, Some(authority * 24), "{}", name.0);
                     seen.insert((*of, true));
                 }
@@ -375,4 +375,46 @@ fn harbors_certificate_is_named_with_the_command_that_renews_it() {
     assert!(own(&plan.plan).is_empty());
     let named = |line: &&String| line.contains("harbor/tls.crt") && line.contains("create --bundle B");
     assert_eq!(plan.warnings.iter().filter(named).count(), 1, "{:?}", plan.warnings);
+}
+
+/// Also where an authority was renewed on some hosts alone, by a run that is lost.
+#[test]
+fn with_authorities_every_member_and_api_server_is_given_the_one_of_etcd_under_its_key() {
+    let mut site = site(200);
+    site.wanted = Renew { authorities: true, ..Renew::default() };
+    assert!(own(&site.plan().unwrap().plan).is_empty(), "it ends late");
+    for path in [CA, CLIENT_CA] {
+        ["node1", "node2", "node3"].iter().for_each(|host| site.ends(host, path, NOW + 30 * DAY));
+    }
+    let plan = site.plan().unwrap().plan;
+    let hosts = ["node1", "node2", "node3"];
+    let wanted = hosts.map(|host| format!("{host}/certs.etcd-member"));
+    let steps = own(&plan);
+    assert_eq!(ids(&steps)[..3], wanted);
+    assert_eq!(ids(&steps)[3..], hosts.map(|host| format!("{host}/certs.etcd-client")));
+    let gives = |step: &Step, path: &str| {
+        step.ops.iter().any(|op| matches!(op, Op::AuthorityRenewed(renewed) if renewed.path == path))
+    };
+    assert!(steps[..3].iter().all(|step| gives(step, CA) && written(step).len() == 6));
+    assert!(steps[3..].iter().all(|step| gives(step, CLIENT_CA)));
+    // Members and API servers read it when they start.
+    assert!(steps[..3].iter().all(|step| step.ops.iter().any(|op| matches!(op, Op::Unit(_)))));
+    let after = plan.steps.iter().flat_map(|step| &step.ops).filter_map(|op| match op {
+        Op::StaticPodStarted(op) if op.pod == "kube-apiserver" => Some(op.after.contains(&CLIENT_CA.to_owned())),
+        _ => None,
+    });
+    assert_eq!(after.collect::<Vec<_>>(), [true; 3]);
+    let replaces = |plan: &Plan| match plan.slots.get(&SlotName("etcd-ca".to_owned())) {
+        Some(SlotProvider::Authority { authority: Authority::Etcd, replaces, .. }) => replaces.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(replaces(&plan), [ca(Authority::Etcd)].into());
+    // One host has the renewed one: it is brought to the others, and not made once more.
+    let later = |one: &mut Certificate| (one.ends, one.file) = (NOW + 3_000 * DAY, Some(Digest::of("renewed")));
+    site.running.certificates.iter_mut().filter(|one| one.host == "node2" && one.path == CA).for_each(later);
+    let left = site.plan().unwrap().plan;
+    assert_eq!((ids(&own(&left)), replaces(&left)), (ids(&steps), BTreeSet::new()));
+    site.wanted = Renew::default();
+    let warnings = site.plan().unwrap().warnings;
+    assert!(warnings.iter().any(|text| text.contains("certs renew --authorities")), "{warnings:?}");
 }

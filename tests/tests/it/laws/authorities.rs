@@ -21,7 +21,8 @@ async fn every_host_has_the_same_and_trusts_it(case: &Case<Rooted>) -> Result<()
     let (before, after) = (case.start(), case.carried_out().await?);
     let read = |fleet: &Rooted, host: &str, path: &str| std::fs::read(fleet.machine(host).path(path)).ok();
     let nodes = ["node1", "node2", "node3"];
-    for path in AUTHORITIES {
+    let of_kubexm = ["/etc/kubexm/etcd/ca.crt", "/etc/kubexm/etcd-client/ca.crt"];
+    for path in AUTHORITIES.into_iter().chain(of_kubexm) {
         let had: Vec<_> =
             nodes.iter().filter_map(|host| Some((read(before, host, path)?, read(&after, host, path)?))).collect();
         let Some((old, new)) = had.first() else { continue };

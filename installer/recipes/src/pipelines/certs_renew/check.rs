@@ -11,7 +11,7 @@ use super::adopted;
 use super::context::RenewContext;
 use super::due::{Due, Plane, due, late_kubelet};
 use super::kubeadm_authorities::{self, Authorities};
-use super::own::{self, Fate};
+use super::own::{self, Fate, Own};
 use super::site;
 use crate::adoption;
 use crate::clocks;
@@ -79,7 +79,7 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
     }
     let workers = cx.cluster.hosts.iter().filter(|host| !planes.contains(&host.name));
     let workers = workers.filter_map(|host| Some((host.name.as_str(), late_kubelet(&of_host(cx, &host.name), cx)?)));
-    let mut warnings = warnings(cx, &authorities);
+    let mut warnings = warnings(cx, &authorities, &own);
     warnings.extend(authorities.warnings.iter().cloned());
     let no_operator = if adopted { adoption::no_operator(cx.cluster, cx.running, first) } else { None };
     let operator = no_operator.is_none();
@@ -179,7 +179,7 @@ fn unhealthy(cx: &RenewContext<'_>) -> Vec<String> {
 }
 
 /// What ends and is not renewed here.
-fn warnings(cx: &RenewContext<'_>, authorities: &Authorities<'_>) -> Vec<String> {
+fn warnings(cx: &RenewContext<'_>, authorities: &Authorities<'_>, own: &Own<'_>) -> Vec<String> {
     let soon = |one: &&Certificate| one.ends.saturating_sub(cx.now) < cx.wanted.within_s;
     let mut warnings: Vec<String> = Vec::new();
     for one in cx.running.certificates.iter().filter(soon) {
@@ -202,7 +202,11 @@ fn warnings(cx: &RenewContext<'_>, authorities: &Authorities<'_>) -> Vec<String>
                 Fate::Renewed | Fate::Brought | Fate::Stays => continue,
             }
         } else if of_etcd && one.path.ends_with("/ca.crt") {
-            "it is the authority of kubexm's own etcd, which no command renews yet; what it has signed ends with it"
+            if own.etcd_authority.is_some() {
+                continue;
+            }
+            "it is the authority of kubexm's own etcd: `kubexm-install certs renew --authorities` renews it under its own key; what it has signed \
+             ends with it"
                 .to_owned()
         } else if one.path == OURS[0] || one.path.ends_with("/ca.crt") && is_ours(one) {
             "it is the registry's own authority: `kubexm-install create --bundle B --new-registry-ca` makes another one, and renews what it \

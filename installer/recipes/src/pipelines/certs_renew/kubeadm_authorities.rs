@@ -232,6 +232,6 @@ impl Shared<'_> {
         let slot = SlotName(format!("authority-{}", name.trim_end_matches(".crt")));
         let provider = SlotProvider::SharedFile { host: self.host.to_owned(), path: self.path.to_owned() };
         slots.insert(slot.clone(), provider);
-        AuthorityRenewed { path: self.path.to_owned(), from: RenewedFrom::Host { slots: vec![slot] } }
+        AuthorityRenewed { path: self.path.to_owned(), from: RenewedFrom::Given { slots: vec![slot] } }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use kubexm_plan::cluster_facts::Certificate;
-use kubexm_plan::op::{File, Unit};
-use kubexm_plan::{CertificateUse, Probe, Step, Undo, etcd};
+use kubexm_plan::op::{AuthorityRenewed, File, RenewedFrom, Unit};
+use kubexm_plan::{CertificateUse, Probe, SlotName, Step, Undo, etcd};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::{Cluster, EtcdKind, RegistryKind};
 
@@ -54,6 +54,9 @@ pub(super) enum Fate {
 pub(super) struct Own<'a> {
     /// Hosts of each holder, with what they get, in the order of cluster.yaml.
     hosts: BTreeMap<Holder, Vec<OwnHost<'a>>>,
+    /// Etcd's authority, if it is renewed (`--authorities`): which of its certificates are replaced; none of them where a renewal is only
+    /// brought to the end.
+    pub etcd_authority: Option<BTreeSet<Digest>>,
     /// Whether one of etcd's has ended, or was left half renewed, so that no member and no API server may be healthy.
     pub etcd_ended: bool,
 }
@@ -160,16 +163,22 @@ pub(super) fn due<'a>(cx: &RenewContext<'a>) -> Result<(Own<'a>, Vec<String>), R
     for one in all.iter().filter(|one| one.fate == Fate::Renewed) {
         replaced.entry(&one.issued.slot).or_default().insert(one.file);
     }
-    let mut own = Own::default();
+    let mut own = Own { etcd_authority: etcd_authority(cx), ..Own::default() };
     let mut wrong = BTreeSet::new();
-    let is_due =
-        |one: &&There<'_>| cx.begun || one.fate == Fate::Brought || replaced.contains_key(one.issued.slot.as_str());
+    let renewed = own.etcd_authority.is_some();
+    let is_etcds = |one: &&There<'_>| matches!(one.holder, Holder::Member | Holder::Client);
+    let is_due = |one: &&There<'_>| {
+        let of_renewed = renewed && is_etcds(one);
+        of_renewed || cx.begun || one.fate == Fate::Brought || replaced.contains_key(one.issued.slot.as_str())
+    };
     for one in all.iter().filter(is_due) {
         let replaces = replaced.get(one.issued.slot.as_str()).cloned().unwrap_or_default();
         let usage = CertificateUse { replaces, ..one.issued.usage.clone() };
         let has = on_host(cx, one.host, one.authority).and_then(|ca| ca.file);
         let signs = cx.own.map(|own| own.certificates.get(&usage.authority).copied());
-        if signs.is_some_and(|signs| has.is_none() || has != signs) {
+        // Whether it is the same authority, the host itself compares then.
+        let compared = renewed && is_etcds(&one);
+        if !compared && signs.is_some_and(|signs| has.is_none() || has != signs) {
             wrong.insert((one.host, one.authority));
         }
         let issued = Issued { usage, ..one.issued.clone() };
@@ -185,14 +194,33 @@ pub(super) fn due<'a>(cx: &RenewContext<'a>) -> Result<(Own<'a>, Vec<String>), R
     }
     let of_etcd = |path: &str| [etcd::CA, etcd::CLIENT_CA].contains(&path);
     let ended = |one: &&Certificate| one.ends <= cx.now && cx.cluster.etcd.kind == EtcdKind::Kubexm;
-    for ca in cx.running.certificates.iter().filter(ended).filter(|one| of_etcd(&one.path)) {
+    let ended_authorities = cx.running.certificates.iter().filter(ended).filter(|one| of_etcd(&one.path));
+    let authority_ended = ended_authorities.clone().count() > 0;
+    for ca in ended_authorities.filter(|_| !renewed) {
         problems.push(format!("{}: the authority of kubexm's own etcd {} {ENDED}", ca.host, ca.path));
     }
     let ended = |path: &str, host: &str| on_host(cx, host, path).is_some_and(|one| one.ends <= cx.now);
-    let is_etcds = |one: &&There<'_>| matches!(one.holder, Holder::Member | Holder::Client);
-    own.etcd_ended = (cx.begun && own.touches_etcd())
+    own.etcd_ended = authority_ended
+        || (cx.begun && own.touches_etcd())
         || all.iter().filter(is_etcds).any(|one| ended(one.issued.certificate, one.host));
     Ok((own, problems))
+}
+
+/// Which certificates of the authority of an etcd of kubexm's are replaced; none without `--authorities`, or where nothing is to be done.
+fn etcd_authority(cx: &RenewContext<'_>) -> Option<BTreeSet<Digest>> {
+    if !cx.wanted.authorities || cx.cluster.etcd.kind != EtcdKind::Kubexm {
+        return None;
+    }
+    let there =
+        || cx.running.certificates.iter().filter(|one| [etcd::CA, etcd::CLIENT_CA].contains(&one.path.as_str()));
+    let ends = cx.now.saturating_add(i64::from(cx.cluster.own_authority_validity().hours()) * 3600);
+    let due: BTreeSet<Digest> =
+        there().filter(|one| cx.is_due(one) && ends > one.ends).filter_map(|one| one.file).collect();
+    let files: BTreeSet<Digest> = there().filter_map(|one| one.file).collect();
+    let left = cx.begun || files.len() > 1 || !cx.sealed.is_empty() && !files.is_subset(cx.sealed);
+    // On some hosts it was renewed already: the home has that one.
+    let due = if due.len() == files.len() { due } else { BTreeSet::new() };
+    (!due.is_empty() || left).then_some(due)
 }
 
 fn not_ours(host: &str, path: &str) -> String {
@@ -205,7 +233,7 @@ fn not_ours(host: &str, path: &str) -> String {
 const NO_ID: &str = "the hosts have no id of the cluster, so its own authorities cannot be kept for the operators: `kubexm-install create \
                      --bundle B` gives it one";
 const ENDED: &str =
-    "has ended itself: nothing that it signs is valid, and no command of kubexm-install makes another one yet";
+    "has ended itself: nothing that it signs is valid (`kubexm-install certs renew --authorities` renews it)";
 
 const HOLDERS: [Holder; 4] = [Holder::Depot, Holder::Registry, Holder::Member, Holder::Client];
 
@@ -254,8 +282,16 @@ impl<'a> Own<'a> {
         steps
     }
 
+    /// The file of etcd's authority on a host, if it is renewed.
+    fn authority(&self, path: &str, slots: &mut Slots) -> Option<AuthorityRenewed> {
+        let replaces = self.etcd_authority.clone()?;
+        let slot = SlotName(members::CA_SLOT.to_owned());
+        slots.insert(slot.clone(), members::authority(replaces));
+        Some(AuthorityRenewed { path: path.to_owned(), from: RenewedFrom::Given { slots: vec![slot] } })
+    }
+
     /// Each member of etcd, and its clients on the control planes after all of them. All read their files with every connection, so nothing
-    /// is restarted. While nothing has ended every member is healthy before the next one gets its own; else all get theirs before the
+    /// is restarted unless their authority is renewed. While nothing has ended every member is healthy before the next one gets its own; else all get theirs before the
     /// first is asked, since they check each other's.
     pub fn etcd(&self, cx: &RenewContext<'_>, slots: &mut Slots) -> Vec<Step> {
         let group = &cx.cluster.role_groups.etcd;
@@ -265,7 +301,10 @@ impl<'a> Own<'a> {
         for host in self.of(Holder::Member) {
             let step =
                 Step::on(host.name, "certs.etcd-member", "Give the host's member of etcd its renewed certificates")
+                    .ensure_all(self.authority(etcd::CA, slots))
                     .ensure_all(host.files(slots))
+                    // It reads its authority when it starts, and the rest with every connection.
+                    .ensure_all(self.etcd_authority.is_some().then(members::running))
                     .timeout_s(ETCD_S + 20)
                     .undo(Undo::RestoreBefore);
             let step = if self.etcd_ended { step } else { step.probe(members::healthy(&all), ETCD_S) };
@@ -284,6 +323,7 @@ impl<'a> Own<'a> {
             let title = "Give the API server its renewed certificate for etcd, and ask every member with it";
             steps.push(
                 Step::on(host.name, "certs.etcd-client", title)
+                    .ensure_all(self.authority(etcd::CLIENT_CA, slots))
                     .ensure_all(host.files(slots))
                     .probe(etcd_client::healthy(members::urls(&all), false), ETCD_S)
                     .timeout_s(ETCD_S + 20)
