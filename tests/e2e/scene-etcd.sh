@@ -81,6 +81,29 @@ check "each of etcd's certificates is another one" others
 check "etcd's members are healthy with them" three
 check "and the API server writes with its own" within 60 kubectl_on n1 create configmap renewed --from-literal=a=1
 check "a create has nothing to do after a renewal" fleet_changes_nothing
+# The authority of its own, and kubeadm's: under their keys, so the ones of before still verify what the hosts have.
+of_etcd_ca() {
+  local host
+  for host in n1 n2 n3; do lab host root "$host" cat /etc/kubexm/etcd/ca.crt /etc/kubexm/etcd-client/ca.crt 2> /dev/null || true; done
+}
+one_ca() { of_etcd_ca | csplit -sz -f "$WORK/etcd-ca-" - '/BEGIN CERTIFICATE/' '{*}' && [ "$(sha256sum "$WORK"/etcd-ca-0* | cut -c1-64 | sort -u | wc -l)" = 1 ]; }
+check "etcd's authority is one on all hosts" one_ca
+cp "$WORK/etcd-ca-00" "$WORK/etcd-ca-before"
+STARTED=$(lab host root n2 systemctl show -p ActiveEnterTimestampMonotonic --value kubexm-etcd)
+check "authorities are renewed by force" install certs renew --force --authorities -f "$FLEET_YAML" -y
+check "etcd's authority is one on all hosts then" one_ca
+renewed_ca() {
+  ! cmp -s "$WORK/etcd-ca-00" "$WORK/etcd-ca-before" || return 1
+  [ "$(openssl x509 -in "$WORK/etcd-ca-00" -noout -pubkey -subject)" = "$(openssl x509 -in "$WORK/etcd-ca-before" -noout -pubkey -subject)" ] || return 1
+  lab host root n2 cat /etc/kubexm/etcd/server.crt > "$WORK/etcd-leaf" && openssl verify -CAfile "$WORK/etcd-ca-before" "$WORK/etcd-leaf"
+}
+check "and another one of the same key, under which the earlier one verifies" renewed_ca
+restarted_etcd() { [ "$(lab host root n2 systemctl show -p ActiveEnterTimestampMonotonic --value kubexm-etcd)" != "$STARTED" ]; }
+check "a member was started again with it" restarted_etcd
+check "etcd's members are healthy with it" three
+check "and the API server writes" within 60 kubectl_on n1 create configmap renewed-ca --from-literal=a=1
+check "a second one changes nothing" says 0 "0 steps changed something" install certs renew --authorities -f "$FLEET_YAML" -y
+check "and a create has nothing to do after it" fleet_changes_nothing
 check "objects are made" kubectl_on n1 create configmap kept --from-literal=a=1
 check "a backup is made" install backup --to "$WORK/etcd-backups" -f "$FLEET_YAML"
 verified() { says 0 "is whole" install backup verify "$(find "$WORK/etcd-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1)"; }

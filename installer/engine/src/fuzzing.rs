@@ -142,6 +142,9 @@ pub fn certificate(bytes: &[u8]) {
         }
     }
     let _ = signed::of_text(&text);
+    // As an authority of a host that another host has renewed; without a key nothing is.
+    let _ = kubexm_ops::authority::same_authority(&text, &text);
+    assert!(kubexm_ops::authority::renewed(&text, "", 1).is_err());
 }
 
 /// A known_hosts file.

@@ -32,7 +32,7 @@ const LAST_OF_UTC_TIME: i32 = 2049;
 ///
 /// # Errors
 /// Why it cannot be: a text that is no certificate, one that another authority has signed, another key, a kind of key.
-pub(crate) fn renewed(certificate: &str, key: &str, ends: i64) -> Result<String, String> {
+pub fn renewed(certificate: &str, key: &str, ends: i64) -> Result<String, String> {
     if certificate.matches(BEGIN).count() != 1 {
         return Err("it has not exactly one certificate".to_owned());
     }
@@ -58,7 +58,7 @@ pub(crate) fn renewed(certificate: &str, key: &str, ends: i64) -> Result<String,
 ///
 /// # Errors
 /// How they differ.
-pub(crate) fn same_authority(one: &str, other: &str) -> Result<(), String> {
+pub fn same_authority(one: &str, other: &str) -> Result<(), String> {
     let unreadable = |error: &dyn std::fmt::Display| format!("a certificate cannot be read: {error}");
     let ders = [one, other].map(|pem| CertificateDer::from_pem_slice(pem.as_bytes()));
     let [one, other] = ders;

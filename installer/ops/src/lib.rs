@@ -7,7 +7,7 @@
 mod adopted;
 pub mod age_file;
 mod archived;
-mod authority;
+pub mod authority;
 pub mod backup;
 #[cfg(test)]
 mod cases;

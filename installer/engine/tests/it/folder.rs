@@ -276,7 +276,8 @@ async fn a_renewed_authority_keeps_its_name_and_key_and_signs_again_what_it_has_
     let folder = tempfile::tempdir().expect("a folder");
     let pki = ClusterPki::open(folder.path()).expect("a pki folder");
     let mut wanted = valid(300 * DAY_H, 200 * DAY_H);
-    let (ca, leaf) = (value(&pki, &wanted, "ca").await.expect("a CA"), value(&pki, &wanted, "cert").await.expect("one"));
+    let (ca, leaf) =
+        (value(&pki, &wanted, "ca").await.expect("a CA"), value(&pki, &wanted, "cert").await.expect("one"));
     let slot = SlotName("ca".to_owned());
     let Some(SlotProvider::Authority { valid_h, replaces, .. }) = wanted.slots.get_mut(&slot) else { panic!("a CA") };
     (*valid_h, *replaces) = (Some(3_000 * DAY_H), [Digest::of(&ca)].into());

@@ -271,10 +271,11 @@ fn pods(
     })
 }
 
-/// Nodes that are no control planes.
+/// Nodes that are no control planes; one that has not joined yet gets its authority when it does.
 fn workers_of<'a>(cx: &RenewContext<'a>) -> impl Iterator<Item = &'a str> {
     let roles = &cx.cluster.role_groups;
     let workers = roles.worker.iter().filter(|name| !roles.control_plane.contains(name));
+    let workers = workers.filter(|name| cx.facts.get(*name).is_some_and(|facts| facts.joined));
     workers.map(String::as_str)
 }
 

@@ -212,7 +212,7 @@ fn what_ends_with_its_authority_is_not_renewed_and_the_authority_is_named_with_i
     for words in [
         "/etc/kubexm/depot/tls.crt ends soon: its authority (/etc/kubexm/depot/ca.crt) ends no later",
         "/etc/kubexm/depot/ca.crt ends soon: it is the registry's own authority: `kubexm-install create --bundle B --new-registry-ca`",
-        "/etc/kubexm/etcd/ca.crt ends soon: it is the authority of kubexm's own etcd, which no command renews yet",
+        "/etc/kubexm/etcd/ca.crt ends soon: it is the authority of kubexm's own etcd: `kubexm-install certs renew --authorities`",
     ] {
         assert!(renewed.warnings.iter().any(|warning| warning.contains(words)), "{words}: {:#?}", renewed.warnings);
     }

@@ -133,8 +133,10 @@ fn those_of_others_stay() {
 }
 
 #[test]
-fn every_node_is_needed() {
+fn every_node_is_needed_and_a_host_that_is_none_yet_is_left() {
     let mut site = site(1, 1, 30);
+    site.facts.get_mut("node2").unwrap().joined = false;
+    assert!(renewed(&site).iter().all(|(host, ..)| host == "node1"));
     site.facts.remove("node2");
     site.refused("node2 was not reached: with --authorities every node is needed");
 }

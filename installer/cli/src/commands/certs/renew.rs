@@ -26,17 +26,17 @@ use crate::terminal::Shell;
 /// On a cluster that was adopted only kubeconfigs that are copies of the earlier admin.conf are replaced, and static pods of others are
 /// named and not restarted (exit 22 if its runtime or its certificates are not where kubexm-install finds them).
 ///
-/// Certificate authorities are renewed with --authorities alone; the output names those that end soon. kubeadm's get another certificate under
-/// their own key: what they have signed stays valid, so one host follows the other while the cluster runs. Every node must be reached; its
-/// kubelet is restarted, and the control planes' pods as above. Pods that run keep the earlier certificate until you restart them: the output
-/// says how long that is valid. An authority of the site (spec.kubernetes.ca) and those of the registry and of an etcd of kubexm's own are not
-/// among them.
+/// Certificate authorities are renewed with --authorities alone; the output names those that end soon. kubeadm's, and that of an etcd of kubexm's
+/// own, get another certificate under their own key: what they have signed stays valid, so one host follows the other while the cluster runs.
+/// Every node must be reached; its kubelet is restarted, and the control planes' pods as above. Pods that run keep the earlier certificate until
+/// you restart them: the output says how long that is valid. An authority of the site (spec.kubernetes.ca) and the registry's are not among
+/// them.
 ///
 /// Examples:
 ///   kubexm-install certs renew -f cluster.yaml
 ///   kubexm-install certs renew -f cluster.yaml --within 180d -y
 ///   kubexm-install certs renew -f cluster.yaml --force          # whenever they end
-///   kubexm-install certs renew -f cluster.yaml --authorities    # kubeadm's authorities that end soon, too
+///   kubexm-install certs renew -f cluster.yaml --authorities    # authorities that end soon, too
 ///   kubexm-install certs renew -f cluster.yaml --roll-back      # of a renewal that failed half-way
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -52,7 +52,7 @@ pub struct Args {
     /// Renew all certificates, whenever they end
     #[arg(long)]
     force: bool,
-    /// Renew kubeadm's certificate authorities, too, under their own keys
+    /// Renew certificate authorities, too, under their own keys
     #[arg(long, conflicts_with = "roll_back")]
     authorities: bool,
     /// Confirm without being asked
