@@ -95,6 +95,13 @@ pub enum RecipeError {
         /// Why, and what can be done.
         reason: String,
     },
+    /// A member of an etcd of kubexm's that cannot be given to the API servers.
+    #[error("{host} has a member of etcd that the API servers do not ask yet, and that they cannot be given: {reason}")]
+    MemberNotListed {
+        host: String,
+        /// Why, and what can be done.
+        reason: String,
+    },
     /// Add-ons cannot be applied to the cluster.
     #[error("the add-ons cannot be applied: {reason}")]
     CannotApplyAddons {

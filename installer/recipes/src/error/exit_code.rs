@@ -37,6 +37,7 @@ impl RecipeError {
             | Self::IdentityMismatch { .. }
             | Self::MarksDiffer { .. }
             | Self::MinorMismatch { .. }
+            | Self::MemberNotListed { .. }
             | Self::CannotApplyAddons { .. }
             | Self::CannotAdopt { .. }
             | Self::CannotPrune { .. }

@@ -80,7 +80,8 @@ pub struct Member {
     pub name: String,
     /// `https://10.0.0.5:2379`.
     pub client: String,
-    peer: String,
+    /// `https://10.0.0.5:2380`.
+    pub peer: String,
 }
 
 /// The members in the order of the role group; none if kubexm runs no etcd of its own.

@@ -15,6 +15,7 @@ pub mod endpoint;
 pub mod etcd;
 pub mod etcd_client;
 pub mod etcd_formed;
+pub mod etcd_listed;
 pub mod harbor;
 pub mod images;
 pub mod issued;

@@ -2,12 +2,12 @@
 
 use kubexm_plan::StepId;
 
-use super::{ClusterHosts, Prepared};
+use super::{ClusterHosts, ControlPlane, Joined, Prepared};
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
 use crate::modules::etcd::{self, Among, Member};
-use crate::modules::etcd_client;
+use crate::modules::{etcd_client, etcd_listed};
 
 /// Starts every member, all at the same time as one new cluster, and gives control planes their access. Members of a running
 /// cluster are changed one after the other, so that the others keep a quorum; those that are new join them. No steps where etcd is kubeadm's.
@@ -19,9 +19,8 @@ pub fn start_etcd<'a>(
     let all = etcd::members(draft.cx)?;
     let runs = site.first.facts.joined;
     let has_role = |node: &&PlannedHost<'a>| node.roles.etcd && !all.is_empty();
-    let is_new = |node: &PlannedHost<'a>| runs && node.facts.etcd_formed.is_none();
     let (new, hosts): (Vec<&PlannedHost<'a>>, Vec<_>) =
-        site.nodes.iter().filter(has_role).partition(|node| is_new(node));
+        site.nodes.iter().filter(has_role).partition(|node| runs && lacks_member(node));
     let members: Vec<Member> =
         all.iter().filter(|member| new.iter().all(|node| node.name() != member.name)).cloned().collect();
     let among = if runs { Among::Running } else { Among::New };
@@ -63,6 +62,63 @@ pub fn start_etcd<'a>(
         prepared.extend(host, steps);
     }
     Ok(())
+}
+
+const fn lacks_member(node: &PlannedHost<'_>) -> bool {
+    node.facts.etcd_formed.is_none()
+}
+
+/// The list of a cluster that runs, whose members are all there. A run that has added some may have been cut off before API servers and
+/// kubeadm got it, and nobody may know that run any more: each `create` looks at every place that has it.
+#[derive(Debug)]
+pub struct MemberList {
+    members: Vec<Member>,
+    /// Whether members are known to be missing in it: a join, too, completes it.
+    lacks: bool,
+    /// The step after which kubeadm has it.
+    known: Vec<StepId>,
+}
+
+/// Writes the list into kubeadm's configuration of the cluster, before control planes join with it. None of a cluster that is new, whose etcd
+/// is not kubexm's, or which members join with this plan.
+pub fn list_members<'a>(
+    draft: &mut Draft<'a>,
+    site: &ClusterHosts<'a>,
+    prepared: &mut Prepared<'a>,
+    cluster: &ControlPlane,
+) -> Result<Option<MemberList>, RecipeError> {
+    let members = etcd::members(draft.cx)?;
+    let joins = site.nodes.iter().any(|node| node.roles.etcd && lacks_member(node));
+    if members.is_empty() || !site.first.facts.joined || joins {
+        return Ok(None);
+    }
+    let lacks = !etcd_listed::unlisted(draft.cx)?.is_empty();
+    let mut step = etcd_client::known_to_kubeadm((&site.first, site.first.name()), &members);
+    if lacks {
+        step = draft.depends_on_all(step);
+    }
+    // Once kubelet and the API server are as planned: it is asked.
+    let mut chain = Chain::after([cluster.answers.clone()]);
+    chain.then([step]);
+    let known = draft.add(chain);
+    site.others.iter().for_each(|node| prepared.extend(node, known.clone()));
+    Ok(Some(MemberList { members, lacks, known }))
+}
+
+impl MemberList {
+    /// Lets the API servers that run ask these members, one after the other, each once its node is as planned. Returns the last step.
+    pub fn ask<'a>(self, draft: &mut Draft<'a>, site: &ClusterHosts<'a>, joined: &Joined<'a>) -> Vec<StepId> {
+        let mut chain = Chain::after(self.known);
+        for plane in [&site.first].into_iter().chain(&site.others).filter(|plane| plane.facts.joined) {
+            chain.wait(joined.registered(plane).map(std::slice::from_ref).unwrap_or_default());
+            let mut step = etcd_client::asked(draft.cx, (plane, plane.name()), &self.members);
+            if self.lacks {
+                step = draft.depends_on_all(step);
+            }
+            chain.then([step]);
+        }
+        draft.add(chain)
+    }
 }
 
 /// Adds the members on new hosts to those that run, one after the other; then API servers and kubeadm get the list. Returns the last steps.

@@ -10,7 +10,9 @@ use crate::balancer::kube_vip;
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{authorities, control_plane, dns, images, join, kubernetes, os, packages, route, time, volumes};
+use crate::modules::{
+    authorities, control_plane, dns, etcd_listed, images, join, kubernetes, os, packages, route, time, volumes,
+};
 use crate::packages::NodePackages;
 use crate::runtime;
 
@@ -144,7 +146,10 @@ impl Host<'_, '_> {
         chain.then(kubernetes::steps(draft, self.node)?);
         chain.then(dns::resolv_conf(draft, self.node)?);
         if self.site.is_first(self.node) {
-            chain.then([control_plane::configure(draft, self.node)?]);
+            // Where members are missing in it, it is changed with what the API server asks, as one.
+            if etcd_listed::unlisted(draft.cx)?.is_empty() {
+                chain.then([control_plane::configure(draft, self.node)?]);
+            }
             chain.then(kube_vip::before_init(draft, self.node)?);
         } else {
             chain.then(join::patch(draft, &self.site.first, self.node)?);

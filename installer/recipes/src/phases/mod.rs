@@ -14,7 +14,7 @@ pub use balancers::start_balancers;
 pub use clocks::set_clocks;
 pub use cluster_hosts::ClusterHosts;
 pub use control_plane::{ControlPlane, start};
-pub use etcd::start_etcd;
+pub use etcd::{list_members, start_etcd};
 pub use hosts::{Prepared, prepare};
 pub use joins::{Joined, join};
 pub(crate) use store::Serves;

@@ -16,7 +16,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Drafted;
 use crate::error::RecipeError;
 use crate::identity::Identity;
-use crate::modules::{record, time};
+use crate::modules::{etcd_listed, record, time};
 use crate::pipelines::{create, subset};
 use crate::{balancer, charts, network, paths, registries};
 
@@ -135,6 +135,7 @@ pub fn add_node(cx: &PlanContext<'_>, running: &ClusterFacts, new: &[String]) ->
     }
     check_balancer(cx, running, new)?;
     check_members(cx, running, new)?;
+    etcd_listed::check(cx, running)?;
     check_registries(cx, running, new)?;
     network::same(cx.cluster, running)?;
     let cluster = with_members(cx, &nodes, new);

@@ -10,9 +10,11 @@ use crate::draft::{Chain, Draft, Drafted};
 use crate::error::RecipeError;
 use crate::identity::Identity;
 use crate::modules::removed_addons::{self, RemovedAddon};
-use crate::modules::{addons, check, record, release, scripts, timers};
+use crate::modules::{addons, check, etcd_listed, record, release, scripts, timers};
 use crate::network::nodelocaldns;
-use crate::phases::{ClusterHosts, ControlPlane, join, prepare, set_clocks, start, start_balancers, start_etcd};
+use crate::phases::{
+    ClusterHosts, ControlPlane, join, list_members, prepare, set_clocks, start, start_balancers, start_etcd,
+};
 use crate::{bundle, unsupported};
 
 /// The plan that creates a cluster, or completes it: every step checks before it changes anything.
@@ -23,6 +25,7 @@ pub fn create(cx: &PlanContext<'_>) -> Result<Plan, RecipeError> {
 /// The same for a cluster that runs, if it does: add-ons that cluster.yaml no longer has are removed. Returns what the operator is
 /// warned of, too.
 pub(super) fn create_again(cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<(Plan, Vec<String>), RecipeError> {
+    etcd_listed::check(cx, running)?;
     let removed = removed_addons::of_create(cx.cluster, running.applied.as_ref());
     let plan = plan_cluster(cx, Pipeline::Create, &removed)?.plan;
     let mut warnings = removed_addons::warnings(&removed, running.applied.as_ref());
@@ -64,8 +67,11 @@ fn compose(cx: &PlanContext<'_>, pipeline: Pipeline, removed: &[RemovedAddon]) -
     start_etcd(&mut draft, &site, &mut prepared)?;
     start_balancers(&mut draft, &site, &mut prepared)?;
     let cluster = start(&mut draft, &site, &prepared)?;
+    let members = list_members(&mut draft, &site, &mut prepared, &cluster)?;
     let joined = join(&mut draft, &site, &prepared, &cluster)?;
-    let checked = check::run(&mut draft, &site, &cluster.network, |node| joined.registered(node))?;
+    let asked = members.map_or_else(Vec::new, |members| members.ask(&mut draft, &site, &joined));
+    let ready: Vec<StepId> = cluster.network.iter().cloned().chain(asked).collect();
+    let checked = check::run(&mut draft, &site, &ready, |node| joined.registered(node))?;
     let checked = cache_dns(&mut draft, &site, &cluster, checked)?;
     let undo = release::undo(cx, &site.first, &cluster.init);
     let mut installed = addons::run(&mut draft, &site, (&prepared.helm, &undo), (&checked, removed))?;

@@ -11,7 +11,7 @@ use super::input::PreflightInput;
 use super::report::Report;
 use super::{etcd_members, network_kept};
 use crate::context::PlanContext;
-use crate::modules::{cluster_ca, kubeadm_config};
+use crate::modules::{cluster_ca, etcd_listed, kubeadm_config};
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     etcd_members::run(input, report);
@@ -19,6 +19,9 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     network_kept::run(input, report);
     runtime_root(input, report);
     for Changed { host, settings } in changed(input) {
+        if is_completed(input, host, settings.as_deref()) {
+            continue;
+        }
         let found = match settings {
             Some(settings) if !settings.is_empty() => {
                 format!("a running kubexm cluster that was created with other settings: {}", shown(&settings))
@@ -32,7 +35,8 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                 found,
                 "the members of etcd in cluster.yaml",
                 "`kubexm-install resume` the run that adds or removes a member; where that is lost, `kubexm-install delete-node` the host whose \
-                 member is not among these, then add it again; leave one that was deleted for good out of roleGroups.etcd",
+                 member is not among these, then add it again; leave one that was deleted for good out of roleGroups.etcd. With members that are \
+                 new and nothing else that differs, `create` completes the list itself",
             );
             continue;
         }
@@ -48,6 +52,14 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
 
 /// Of kubeadm's configuration, as differences are shown.
 const ENDPOINTS: &str = "etcd.external.endpoints";
+
+/// Whether nothing differs but members that a run which was cut off has added, and that work: the plan gives API servers and kubeadm the list.
+fn is_completed(input: &PreflightInput<'_>, host: &str, settings: Option<&[String]>) -> bool {
+    let only_members = matches!(settings, Some([one]) if one.starts_with(ENDPOINTS));
+    let text = input.cx.facts.get(host).and_then(|facts| facts.kubeadm_config_text.as_deref());
+    let lacking = text.map(|text| etcd_listed::lacking(input.cx, text));
+    only_members && matches!(lacking, Some(Ok(members)) if !members.is_empty())
+}
 
 /// Compared with the cluster that runs: members of its own etcd on new hosts are none of it yet.
 pub(super) fn before_join(input: &PreflightInput<'_>, report: &mut Report) {

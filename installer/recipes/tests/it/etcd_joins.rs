@@ -2,7 +2,7 @@
 
 use kubexm_plan::op::{Act, EtcdEndpoints, EtcdServers, File};
 use kubexm_plan::{ClusterFacts, Op, Plan, Step, Undo, etcd, lint};
-use kubexm_recipes::{RecipeError, preflight, preflight_before_join, sample};
+use kubexm_recipes::{Recipe, RecipeError, preflight, preflight_before_join, sample};
 
 use crate::common::{Site, member, node_facts};
 
@@ -122,7 +122,7 @@ fn of_several_new_hosts_only_the_named_one_joins() {
     assert_eq!(initial(config(&plan, "etcd3")), named(&["etcd1", "etcd3"], "existing"));
     assert!(!plan.steps.iter().any(|step| step.id.0.contains("etcd2/etcd.") || step.id.0.ends_with("-etcd2")));
     // Without a name, all of them.
-    let (plan, _) = kubexm_recipes::Recipe::AddNode(&[]).plan(&site.cx(), &running).expect("a plan");
+    let (plan, _) = Recipe::AddNode(&[]).plan(&site.cx(), &running).expect("a plan");
     assert_eq!(initial(config(&plan, "etcd3")).0, ["etcd1", "etcd2", "etcd3"]);
 }
 
@@ -171,4 +171,123 @@ fn a_node_that_is_there_gets_no_member() {
     assert!(matches!(&error, RecipeError::CannotJoin { .. }), "{error}");
     let found: Vec<String> = preflight_before_join(&site.cx()).iter().map(ToString::to_string).collect();
     assert!(found.iter().any(|one| one.contains("node1") && one.contains("no member of etcd")), "{found:#?}");
+}
+
+/// A run that added etcd3 has ended after its member was healthy, and before API servers got the list.
+fn cut_off() -> (Site, ClusterFacts) {
+    let (mut site, mut running) = site(&["etcd3"]);
+    let stamp = site.facts["etcd1"].stamp.clone();
+    let facts = site.facts.get_mut("etcd3").expect("a host");
+    (facts.stamp, facts.etcd_formed) = (stamp, Some("id\n3.6.5\n".to_owned()));
+    let address = site.cluster.host("etcd3").expect("a host").address.clone();
+    let mut added = member("etcd3");
+    added.peer_urls = vec![format!("https://{address}:2380")];
+    running.etcd.push(added);
+    (site, running)
+}
+
+fn ids(plan: &Plan) -> Vec<&str> {
+    let of_list = |id: &&str| id.ends_with("/etcd.endpoints") || id.ends_with("/etcd.servers");
+    plan.steps.iter().map(|step| step.id.0.as_str()).filter(of_list).collect()
+}
+
+#[test]
+fn a_create_gives_api_servers_the_members_that_a_run_which_was_cut_off_has_added() {
+    let (site, running) = cut_off();
+    for findings in [preflight(&site.cx()), preflight_before_join(&site.cx())] {
+        assert_eq!(findings.iter().map(ToString::to_string).collect::<Vec<_>>(), Vec::<String>::new());
+    }
+    let (plan, _) = Recipe::Create.plan(&site.cx(), &running).expect("a plan");
+    lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(ids(&plan), ["node1/etcd.endpoints", "node1/etcd.servers"]);
+    let urls =
+        ["etcd1", "etcd2", "etcd3"].map(|name| format!("https://{}:2379", site.cluster.host(name).unwrap().address));
+    for op in plan.steps.iter().flat_map(|step| &step.ops) {
+        match op {
+            Op::EtcdServers(EtcdServers { servers, .. }) => assert_eq!(servers, &urls),
+            Op::EtcdEndpoints(EtcdEndpoints { endpoints }) => assert_eq!(endpoints, &urls),
+            _ => {}
+        }
+    }
+    let order = lint::Order::of(&plan);
+    let at = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).unwrap_or_else(|| panic!("no {id}"));
+    for pair in
+        ["etcd3/etcd.formed", "node1/control-plane.init", "node1/etcd.endpoints", "node1/etcd.servers"].windows(2)
+    {
+        assert!(order.is_earlier(at(pair[0]), at(pair[1])), "{pair:?}\n{}", plan.render());
+    }
+    // kubeadm's config and its record are changed as one: a text that is there before would be taken for an edit by hand.
+    let writes = |op: &Op| matches!(op, Op::File(file) if file.path == "/etc/kubexm/kubeadm.yaml");
+    assert!(!plan.steps.iter().flat_map(|step| &step.ops).any(writes), "{}", plan.render());
+}
+
+#[test]
+fn a_join_completes_the_list_as_well() {
+    let (mut site, running) = cut_off();
+    let worker = site.cluster.role_groups.worker.last().expect("a worker").clone();
+    let facts = site.facts.get_mut(&worker).expect("a host");
+    (facts.stamp, facts.joined) = (None, false);
+    let plan = add(&site, &running, &[&worker]).expect("a plan");
+    lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(ids(&plan), ["node1/etcd.endpoints", "node1/etcd.servers"]);
+    // With a list that is right a join of a worker leaves API servers alone.
+    let (mut site, running) = self::site(&[]);
+    (site.facts.get_mut(&worker).expect("a host").joined, site.facts.get_mut(&worker).expect("a host").stamp) =
+        (false, None);
+    assert_eq!(ids(&add(&site, &running, &[&worker]).expect("a plan")), Vec::<&str>::new());
+}
+
+#[test]
+fn a_create_looks_at_the_list_of_every_api_server_after_kubelet_and_kubeadm_are_as_planned() {
+    let (site, running) = site(&[]);
+    let (plan, _) = Recipe::Create.plan(&site.cx(), &running).expect("a plan");
+    lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(ids(&plan), ["node1/etcd.endpoints", "node1/etcd.servers"]);
+    let order = lint::Order::of(&plan);
+    let at = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).unwrap_or_else(|| panic!("no {id}"));
+    // A kubelet that was stopped is started before anything is asked of the API server.
+    assert!(order.is_earlier(at("node1/control-plane.init"), at("node1/etcd.endpoints")));
+    // A cluster that is created has the list from kubeadm.
+    let fresh = Site::of(sample::with_etcd()).create().expect("a plan");
+    assert_eq!(ids(&fresh), Vec::<&str>::new());
+}
+
+#[test]
+fn a_member_that_etcd_does_not_list_with_a_vote_is_given_to_no_api_server() {
+    let (site, running) = cut_off();
+    let refused = |change: &dyn Fn(&mut ClusterFacts)| {
+        let mut running = running.clone();
+        change(&mut running);
+        let error = Recipe::Create.plan(&site.cx(), &running).map(|_| ()).expect_err("refused").to_string();
+        assert!(error.contains("etcd3"), "{error}");
+        error
+    };
+    let absent = refused(&|running| running.etcd.truncate(2));
+    assert!(absent.contains("delete-node etcd3"), "{absent}");
+    let without_vote = refused(&|running| running.etcd[2].learner = true);
+    assert!(without_vote.contains("vote"), "{without_vote}");
+    let ill = refused(&|running| running.etcd[2].healthy = false);
+    assert!(ill.contains("kubexm-etcd"), "{ill}");
+    refused(&|running| running.etcd[2].peer_urls = vec!["https://10.9.9.9:2380".to_owned()]);
+    refused(&|running| running.etcd.clear());
+}
+
+#[test]
+fn other_settings_beside_a_member_and_members_without_data_are_refused_still() {
+    let (site, _) = cut_off();
+    let found = |change: &dyn Fn(&mut Site)| {
+        let mut site = Site { facts: site.facts.clone(), ..Site::of(site.cluster.clone()) };
+        change(&mut site);
+        preflight(&site.cx()).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(found(&|_| ()), "");
+    let mode = found(&|site| {
+        site.cluster.kubernetes.as_mut().expect("Kubernetes").proxy_mode = kubexm_spec::cluster::ProxyMode::Nftables;
+    });
+    assert!(mode.contains("etcd.external.endpoints"), "{mode}");
+    let empty = found(&|site| site.facts.get_mut("etcd3").expect("a host").etcd_formed = None);
+    assert!(empty.contains("etcd3") && empty.contains("add-node"), "{empty}");
+    // etcd2 was in the list, and is not in cluster.yaml: no member is taken from a node that stays.
+    let fewer = found(&|site| site.cluster.role_groups.etcd.retain(|name| name != "etcd2"));
+    assert!(fewer.contains("etcd.external.endpoints"), "{fewer}");
 }
