@@ -7,6 +7,7 @@ mod authorities;
 mod case;
 mod compare;
 mod crashes;
+mod cut_off;
 mod failures;
 mod fleet;
 mod foreign;

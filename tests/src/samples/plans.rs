@@ -1,12 +1,13 @@
 //! The plans of a sample, each with the bundle that it needs.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use kubexm_manifests::Catalogue;
 use kubexm_plan::backup::Archive;
 use kubexm_plan::cluster_facts::{AppliedCluster, applied};
 use kubexm_plan::{CheckedPlan, ClusterFacts, Facts, Op, Plan, lint};
-use kubexm_recipes::{PlanContext, RecipeError, UpgradeOptions};
+use kubexm_recipes::{PlanContext, Recipe, RecipeError, UpgradeOptions};
 use kubexm_spec::cluster::{Addon, AddonKind};
 use kubexm_spec::{Cluster, Digest};
 
@@ -44,6 +45,26 @@ impl Sample {
     pub fn plan_add_node_to(&self, running: &ClusterFacts) -> Result<(SyntheticBundle, CheckedPlan), String> {
         let add = |cx: &PlanContext<'_>| kubexm_recipes::add_node(cx, running, &kubexm_recipes::absent(cx, running)?);
         self.try_plan_of(&self.cluster(), &self.facts_before_add_node(), add).map_err(|error| error.to_string())
+    }
+
+    /// The bundle and the plan that completes the cluster as it was found.
+    ///
+    /// # Errors
+    /// What preflight finds changed, or why there is no plan.
+    pub fn plan_create_again(
+        &self,
+        facts: &BTreeMap<String, Facts>,
+        running: &ClusterFacts,
+    ) -> Result<(SyntheticBundle, CheckedPlan), String> {
+        let changed = RefCell::new(Vec::new());
+        let create = |cx: &PlanContext<'_>| {
+            let found = kubexm_recipes::preflight(cx).into_iter().map(|finding| finding.to_string());
+            changed.borrow_mut().extend(found.filter(|text| text.contains(": unchanged: ")));
+            Ok(Recipe::Create.plan(cx, running)?.0)
+        };
+        let planned = self.try_plan_of(&self.cluster(), facts, create).map_err(|error| error.to_string())?;
+        let changed = changed.into_inner();
+        if changed.is_empty() { Ok(planned) } else { Err(changed.join("\n")) }
     }
 
     /// The cluster of another version.

@@ -14,10 +14,10 @@ const KEY: &str = "/data/ClusterConfiguration";
 impl Converge for EtcdEndpoints {
     fn observe(&self, machine: &Machine) -> Result<NamedServers, OpError> {
         if !kube::has_admin_conf(machine) {
-            return Ok(NamedServers { servers: None });
+            return Ok(NamedServers { servers: None, configured: None });
         }
         let found = kube::get(machine, CONFIG_MAP)?;
-        Ok(NamedServers { servers: etcd::endpoints_of(text_of(&found)) })
+        Ok(NamedServers { servers: etcd::endpoints_of(text_of(&found)), configured: None })
     }
 
     fn satisfied(&self, found: &NamedServers, _: &Machine) -> bool {

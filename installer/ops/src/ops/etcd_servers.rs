@@ -23,13 +23,13 @@ const PAUSE: Duration = Duration::from_millis(500);
 impl Converge for EtcdServers {
     fn observe(&self, machine: &Machine) -> Result<NamedServers, OpError> {
         let manifest = fsio::read_text(&machine.path(API_SERVER))?;
-        Ok(NamedServers { servers: manifest.as_deref().and_then(etcd::servers_of) })
+        let config = fsio::read_text(&machine.path(paths::KUBEADM_CONFIG))?;
+        let configured = config.as_deref().and_then(etcd::endpoints_of);
+        Ok(NamedServers { servers: manifest.as_deref().and_then(etcd::servers_of), configured })
     }
 
-    fn satisfied(&self, found: &NamedServers, machine: &Machine) -> bool {
-        let config = fsio::read_text(&machine.path(paths::KUBEADM_CONFIG)).ok().flatten();
-        let named = config.as_deref().and_then(etcd::endpoints_of);
-        found.are(&self.servers) && named.is_none_or(|endpoints| endpoints == self.servers)
+    fn satisfied(&self, found: &NamedServers, _: &Machine) -> bool {
+        found.are(&self.servers) && found.configured.as_ref().is_none_or(|endpoints| *endpoints == self.servers)
     }
 
     fn overwrites(&self, _: &Machine) -> Vec<String> {
@@ -37,20 +37,22 @@ impl Converge for EtcdServers {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        name(machine, self, &self.servers)
+        name(machine, self, &self.servers, &self.servers)
     }
 
     fn restore(&self, machine: &Machine, before: &NamedServers, wave: Wave) -> Result<(), OpError> {
         match &before.servers {
             // With the control plane its manifest is gone.
-            Some(servers) if wave == Wave::Start && machine.path(API_SERVER).is_file() => name(machine, self, servers),
+            Some(servers) if wave == Wave::Start && machine.path(API_SERVER).is_file() => {
+                name(machine, self, servers, before.configured.as_deref().unwrap_or(servers))
+            }
             _ => Ok(()),
         }
     }
 }
 
 /// Changes kubeadm's files, if they name others, and waits until the API server answers with its own.
-fn name(machine: &Machine, op: &EtcdServers, servers: &[String]) -> Result<(), OpError> {
+fn name(machine: &Machine, op: &EtcdServers, servers: &[String], configured: &[String]) -> Result<(), OpError> {
     let path = machine.path(API_SERVER);
     let text = fsio::read_text(&path)?.unwrap_or_default();
     let changed = etcd::with_servers(&text, servers).ok_or_else(|| {
@@ -58,7 +60,7 @@ fn name(machine: &Machine, op: &EtcdServers, servers: &[String]) -> Result<(), O
             "{API_SERVER} has no flag --etcd-servers in a line of its own, as kubeadm writes it: restore that line, then run again"
         ))
     })?;
-    name_in_config(machine, servers)?;
+    name_in_config(machine, configured)?;
     kubeadm_files::rewrite(machine, API_SERVER, |text| etcd::with_servers(text, servers))?;
     if changed == text {
         return Ok(());

@@ -152,6 +152,25 @@ fn the_manifest_of_an_api_server_changes_in_one_line_and_back() {
 }
 
 #[test]
+fn a_rollback_gives_kubeadms_config_its_own_list_and_not_that_of_the_manifest() {
+    let host = plane();
+    let (config, manifest) = ("/etc/kubexm/kubeadm.yaml", host.read(API_SERVER));
+    // The order of the manifest is another one.
+    host.put(
+        API_SERVER,
+        manifest.replace("=https://10.0.0.1:2379\n", "=https://10.0.0.9:2379,https://10.0.0.1:2379\n"),
+    );
+    let (before, manifest) = (host.read(config), host.read(API_SERVER));
+    let found = dispatch::observe(&asks(&[1, 2]), &host.machine).expect("an observation");
+    dispatch::converge(&asks(&[1, 2]), &host.machine).expect("changed");
+    for wave in Wave::ALL {
+        dispatch::restore(&asks(&[1, 2]), &host.machine, &found, wave).expect("restored");
+    }
+    assert_eq!((host.read(config), host.read(API_SERVER)), (before, manifest));
+    assert!(kubexm_ops::facts::collect(&host.machine, "node1").expect("facts").kubeadm_config_text.is_some());
+}
+
+#[test]
 fn a_config_that_somebody_has_edited_is_changed_and_stays_none_of_the_clusters() {
     let host = plane();
     let config = "/etc/kubexm/kubeadm.yaml";

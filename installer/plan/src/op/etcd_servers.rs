@@ -30,6 +30,9 @@ pub struct EtcdServers {
 pub struct NamedServers {
     /// `https://10.0.0.11:2379`.
     pub servers: Option<Vec<String>>,
+    /// Those that kubeadm's config on the host names, which may have another order; none where it has no list, and from earlier programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configured: Option<Vec<String>>,
 }
 
 impl NamedServers {
@@ -68,13 +71,15 @@ impl fmt::Display for EtcdServers {
 }
 
 impl State for NamedServers {
-    const SCHEMA: u32 = 1;
+    /// 1 has no `configured`.
+    const SCHEMA: u32 = 2;
 
     fn places(&self) -> Vec<&PathState> {
         Vec::new()
     }
 
     fn is_back(&self, then: &Self) -> Option<bool> {
-        Some(self == then)
+        let configured = then.configured.is_none() || self.configured == then.configured;
+        Some(self.servers == then.servers && configured)
     }
 }

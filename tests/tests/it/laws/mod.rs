@@ -9,6 +9,7 @@ mod addons_removed;
 mod adopted;
 mod authorities;
 mod lost_plane;
+mod members_listed;
 mod reconfigured;
 mod refused;
 mod releases;
