@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::SystemTime;
 
 use kubexm_plan::CertificateRequest;
+use kubexm_plan::cluster_facts::Leaf;
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::one_certificate;
 use rustls_pki_types::CertificateDer;
@@ -80,6 +81,8 @@ pub struct Signed {
     pub public: Digest,
     /// When it ends, in seconds of Unix time.
     pub ends: i64,
+    /// Which one it is.
+    pub leaf: Leaf,
 }
 
 /// What certificates are compared with.
@@ -117,8 +120,12 @@ impl Wanted<'_> {
         faults.extend(uses(&leaf, request));
         let ends = leaf.validity().not_after.to_datetime();
         faults.extend(self.time(&leaf, ends.min(ca.validity().not_after.to_datetime())));
+        let begins = leaf.validity().not_before.timestamp();
         match faults.is_empty() {
-            true => Ok(Signed { pem, public, ends: ends.unix_timestamp() }),
+            true => {
+                let leaf = Leaf { digest: Digest::of(&der), begins };
+                Ok(Signed { pem, public, ends: ends.unix_timestamp(), leaf })
+            }
             false => Err(faults),
         }
     }
@@ -277,6 +284,9 @@ mod tests {
         match wanted.check(&request(), pem) {
             Ok(signed) => {
                 assert_eq!(signed.ends, (now() + Duration::days(200)).unix_timestamp());
+                assert_eq!(signed.leaf.begins, (now() - Duration::hours(1)).unix_timestamp());
+                let der = CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate");
+                assert_eq!(signed.leaf.digest, Digest::of(&der));
                 Vec::new()
             }
             Err(faults) => faults,

@@ -10,6 +10,7 @@ use kubexm_manifests::requirements::PackageNeed;
 use kubexm_manifests::{Catalogue, ChartRelease, RequireError, Source, releases, require};
 use kubexm_packages::model::{Deferred, MultiArch, Package, RepoId};
 use kubexm_packages::solve::{Pool, Repo};
+use kubexm_plan::cluster_facts::Leaf;
 use kubexm_plan::facts::{Disk, InstalledPackages, Interface, ModuleState, SelinuxState};
 use kubexm_plan::{ClusterId, Facts, Plan};
 use kubexm_spec::cluster::{Cluster, EtcdKind, Host, Kubernetes, MaterialUse, RoleGroups, Runtime, RuntimeKind};
@@ -121,7 +122,8 @@ fn signed_for(cluster: &Cluster, time: &str) -> SignedCertificates {
     let pem = ca.replacen("-----BEGIN", &format!("{time}-----BEGIN"), 1);
     let of = |name: String| {
         let public = Digest::of(format!("{name}{time}"));
-        (name, SignedCertificate { pem: pem.clone(), public, ends: i64::MAX })
+        let leaf = Leaf { digest: public, begins: i64::MAX };
+        (name, SignedCertificate { pem: pem.clone(), public, ends: i64::MAX, leaf })
     };
     let names = cluster.external_ca().and_then(|_| requests(cluster).ok()).unwrap_or_default();
     SignedCertificates {

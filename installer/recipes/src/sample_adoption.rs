@@ -27,6 +27,7 @@ pub fn running(cluster: &Cluster) -> ClusterFacts {
         subject,
         ends: i64::MAX,
         file: Some(Digest::of(path)),
+        leaf: None,
     };
     let mut certificates = Vec::new();
     for host in &nodes {

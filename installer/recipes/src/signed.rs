@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kubexm_plan::cluster_facts::Leaf;
 use kubexm_spec::Digest;
 
 /// What the site has signed, as it was read and checked.
@@ -27,4 +28,6 @@ pub struct SignedCertificate {
     pub public: Digest,
     /// When it ends, in seconds of Unix time.
     pub ends: i64,
+    /// Which one it is.
+    pub leaf: Leaf,
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use kubexm_engine::requests::Requests;
-use kubexm_engine::signed::Wanted;
+use kubexm_engine::signed::{Signed, Wanted};
 use kubexm_files::InputError;
 use kubexm_plan::CertificateRequest;
 use kubexm_recipes::{SignedCertificate, SignedCertificates, requests};
@@ -88,7 +88,7 @@ impl Compare<'_> {
         let valid_s = self.cluster.certificate_validity().soon_s();
         let wanted = Wanted { ca, now: self.now, valid_s, has_key: &has_key };
         match wanted.check(request, &text) {
-            Ok(signed) => Ok(SignedCertificate { pem: signed.pem, public: signed.public, ends: signed.ends }),
+            Ok(Signed { pem, public, ends, leaf }) => Ok(SignedCertificate { pem, public, ends, leaf }),
             Err(faults) => Err(faults
                 .into_iter()
                 .map(|fault| format!("{}: {}", path.display(), one_line(&fault.to_string())))

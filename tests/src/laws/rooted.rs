@@ -224,7 +224,7 @@ impl Fleet for Rooted {
         let there = MANAGED.iter().filter_map(|(name, path)| {
             let file = Some(kubexm_spec::Digest::of(std::fs::read(machine.path(path)).ok()?));
             let (host, path, subject) = (host.to_owned(), (*path).to_owned(), (*name).to_owned());
-            Some(Certificate { host, path, subject, ends: 1, file })
+            Some(Certificate { host, path, subject, ends: 1, file, leaf: None })
         });
         // Those of the cluster's own authorities are real ones.
         let own = [
@@ -237,12 +237,24 @@ impl Fleet for Rooted {
         let own = own.chain(["/etc/kubexm/depot/ca.crt", "/etc/kubexm/depot/tls.crt"]);
         let own = own.chain(["/etc/kubexm/registry/ca.crt", "/etc/kubexm/registry/tls.crt"]).filter_map(|path| {
             let file = Some(kubexm_spec::Digest::of(std::fs::read(machine.path(path)).ok()?));
+<<<<<<< HEAD
             let ends = match path.ends_with("/ca.crt") {
                 true if path.contains("/etcd") => OF_ETCD_END,
                 true => i64::MAX,
                 false => 1,
             };
             Some(Certificate { host: host.to_owned(), path: path.to_owned(), subject: String::new(), ends, file })
+=======
+            let ends = if path.ends_with("/ca.crt") { i64::MAX } else { 1 };
+            Some(Certificate {
+                host: host.to_owned(),
+                path: path.to_owned(),
+                subject: String::new(),
+                ends,
+                file,
+                leaf: None,
+            })
+>>>>>>> 7c242d7a (A certificate that a site has signed later is newer, whenever it ends)
         });
         there.chain(own).collect()
     }

@@ -145,6 +145,7 @@ mod tests {
             subject: "evil\u{1b}[2J".to_owned(),
             ends: NOW + ends,
             file: None,
+            leaf: None,
         };
         let gap = |what: &&str| Gap { host: "w1".to_owned(), what: (*what).to_owned(), why: "refused".to_owned() };
         let facts = ClusterFacts {

@@ -301,6 +301,7 @@ mod tests {
             subject: String::new(),
             ends,
             file: None,
+            leaf: None,
         };
         let now = 1_800_000_000;
         let facts = ClusterFacts {

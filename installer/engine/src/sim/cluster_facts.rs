@@ -83,7 +83,7 @@ impl World {
             let lasts = OWN_AUTHORITIES.contains(&path) || self.renewed.contains(&file);
             let ends = if lasts { RENEWED } else { ENDS };
             let (host, path, subject) = (host.to_owned(), path.to_owned(), String::new());
-            Some(Certificate { host, path, subject, ends, file: Some(file) })
+            Some(Certificate { host, path, subject, ends, file: Some(file), leaf: None })
         });
         there.collect()
     }
@@ -95,7 +95,7 @@ impl World {
             let content = here?.state.get(&format!("path:{path}"))?;
             let ends = if content.contains(" renewed") { RENEWED } else { ENDS };
             let (subject, file) = ((*name).to_owned(), Some(Digest::of(content)));
-            Some(Certificate { host: host.to_owned(), path: (*path).to_owned(), subject, ends, file })
+            Some(Certificate { host: host.to_owned(), path: (*path).to_owned(), subject, ends, file, leaf: None })
         });
         there.collect()
     }

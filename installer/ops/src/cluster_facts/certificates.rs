@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use kubexm_plan::cluster_facts::{Certificate, Gap};
+use kubexm_plan::cluster_facts::{Certificate, Gap, Leaf};
 use kubexm_plan::etcd;
 use kubexm_spec::Digest;
 use rustls::pki_types::CertificateDer;
@@ -64,9 +64,9 @@ pub(super) fn look(machine: &Machine, host: &str) -> (Vec<Certificate>, Vec<Gap>
             continue;
         }
         match pem.as_deref().and_then(read) {
-            Some((subject, ends)) => {
-                let (host, path, file) = (host.to_owned(), path.to_owned(), Some(file));
-                found.push(Certificate { host, path, subject, ends, file });
+            Some(First { subject, ends, leaf }) => {
+                let (host, path) = (host.to_owned(), path.to_owned());
+                found.push(Certificate { host, path, subject, ends, file: Some(file), leaf: Some(leaf) });
             }
             None => gaps.add(&what, "there is no certificate in it that can be read"),
         }
@@ -85,13 +85,24 @@ pub(crate) fn of_kubeconfig(bytes: &[u8], field: &str) -> Option<Vec<u8>> {
 pub(crate) fn ends(path: &str, bytes: &[u8]) -> Option<i64> {
     let pem =
         if KUBECONFIGS.contains(&path) { of_kubeconfig(bytes, "client-certificate-data")? } else { bytes.to_vec() };
-    read(&pem).map(|(_, ends)| ends)
+    read(&pem).map(|first| first.ends)
 }
 
-/// Subject and expiry of the first certificate.
-fn read(pem: &[u8]) -> Option<(String, i64)> {
+/// The first certificate of a text.
+struct First {
+    subject: String,
+    ends: i64,
+    leaf: Leaf,
+}
+
+fn read(pem: &[u8]) -> Option<First> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
     let (_, certificate) = X509Certificate::from_der(&der).ok()?;
     let name = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
-    Some((name.unwrap_or_default().to_owned(), certificate.validity().not_after.timestamp()))
+    let validity = certificate.validity();
+    Some(First {
+        subject: name.unwrap_or_default().to_owned(),
+        ends: validity.not_after.timestamp(),
+        leaf: Leaf { digest: Digest::of(&der), begins: validity.not_before.timestamp() },
+    })
 }

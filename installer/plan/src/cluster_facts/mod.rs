@@ -215,6 +215,19 @@ pub struct Certificate {
     /// Digest of the file; none from earlier programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<Digest>,
+    /// Which one it is; none from earlier programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaf: Option<Leaf>,
+}
+
+/// One certificate among those that were signed for the same use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Leaf {
+    /// Of the certificate itself (DER), not of the file that it is in.
+    pub digest: Digest,
+    /// Begin of its validity (notBefore), in seconds of Unix time.
+    pub begins: i64,
 }
 
 /// A host of a load balancer that kubexm runs.
@@ -427,7 +440,14 @@ mod tests {
     }
 
     fn certificate(host: &str) -> Certificate {
-        Certificate { host: host.to_owned(), path: "/p".to_owned(), subject: "cn".to_owned(), ends: 1, file: None }
+        Certificate {
+            host: host.to_owned(),
+            path: "/p".to_owned(),
+            subject: "cn".to_owned(),
+            ends: 1,
+            file: None,
+            leaf: None,
+        }
     }
 
     #[test]

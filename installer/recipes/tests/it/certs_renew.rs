@@ -55,6 +55,7 @@ impl Site {
             subject: String::new(),
             ends,
             file: Some(Digest::of(format!("{host} {path}"))),
+            leaf: None,
         };
         let mut certificates = Vec::new();
         for host in &cluster.hosts {
@@ -330,6 +331,7 @@ fn what_is_renewed_in_another_way_is_named_with_the_command() {
             subject: String::new(),
             ends: NOW + ends,
             file: None,
+            leaf: None,
         });
     }
     let warnings = site.plan().unwrap().warnings;

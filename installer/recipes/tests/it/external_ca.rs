@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::cluster_facts::Certificate;
+use kubexm_plan::cluster_facts::{Certificate, Leaf};
 use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, AUTHORITIES, MANAGED, SHARED};
 use kubexm_plan::op::{Content, KUBELET_CLIENT, Op};
 use kubexm_plan::request::KUBELET_CONF;
@@ -174,6 +174,7 @@ fn running(days: i64, anew: &[&str]) -> Running {
             subject: String::new(),
             ends: NOW + days * DAY,
             file,
+            leaf: None,
         });
     }
     // kubeadm has it on the first alone.
@@ -182,6 +183,32 @@ fn running(days: i64, anew: &[&str]) -> Running {
     signed.certificates.retain(|name, _| anew.iter().any(|one| name.ends_with(one)));
     site.signed = Some(signed);
     site
+}
+
+#[test]
+fn what_was_signed_later_is_taken_whenever_it_ends_and_nothing_that_is_the_same_or_was_signed_before() {
+    const SIGNED: [&str; 3] = ["node2-apiserver", "node2-admin", "node3-kubelet"];
+    // Each host has one that ends in 300 days, and the one in the folder ends so many days later.
+    let taken = |digest: &str, begins: i64, days: i64| {
+        let mut site = running(300, &SIGNED);
+        for one in &mut site.running.certificates {
+            one.leaf = Some(Leaf { digest: Digest::of("on the host"), begins: NOW });
+        }
+        for signed in site.signed.as_mut().unwrap().certificates.values_mut() {
+            signed.ends = NOW + (300 + days) * DAY;
+            signed.leaf = Leaf { digest: Digest::of(digest), begins };
+        }
+        let plan = site.plan().map(|renewed| renewed.plan.steps).unwrap_or_default();
+        let is_sites = |id: &str| ["/certs.site", "/certs.kubelet"].iter().any(|end| id.ends_with(end));
+        plan.into_iter().map(|step| step.id.0).filter(|id| is_sites(id)).collect::<Vec<_>>()
+    };
+    let all = ["node2/certs.site", "node3/certs.kubelet"];
+    for days in [-200, 0, 10] {
+        assert_eq!(taken("another one", NOW + DAY, days), all, "{days}");
+        assert_eq!(taken("another one", NOW, days), all, "two of one day: {days}");
+        assert_eq!(taken("on the host", NOW, days), Vec::<String>::new(), "{days}");
+        assert_eq!(taken("another one", NOW - DAY, days), Vec::<String>::new(), "signed before: {days}");
+    }
 }
 
 const ALL: [&str; 7] =

@@ -48,7 +48,7 @@ fn site(days: i64) -> Site {
 
 fn add(site: &mut Site, host: &str, path: &str, days: i64, file: Digest) {
     let (host, path) = (host.to_owned(), path.to_owned());
-    let one = Certificate { host, path, subject: String::new(), ends: NOW + days * DAY, file: Some(file) };
+    let one = Certificate { host, path, subject: String::new(), ends: NOW + days * DAY, file: Some(file), leaf: None };
     site.running.certificates.push(one);
 }
 

@@ -30,6 +30,7 @@ fn forget(site: &Site) {
             subject: name.to_owned(),
             ends: i64::MAX,
             file: Some(Digest::of(path)),
+            leaf: None,
         }));
     }
     site.hosts.fleet.show_cluster(seen);

@@ -56,15 +56,22 @@ pub(super) fn due(cx: &RenewContext<'_>, host: &str) -> Result<Vec<HostFile>, Ve
     if problems.is_empty() { Ok(files) } else { Err(problems) }
 }
 
-/// Whether it was signed later than what the host has.
+/// Whether it was signed later than what the host has: it is another one, and does not begin earlier. Its end says nothing: a site may sign until
+/// a fixed date, or for a shorter period than before.
 fn is_newer(signed: &SignedCertificate, on_host: &Certificate) -> bool {
-    let other = on_host.path.ends_with(".crt") && on_host.file != Some(Digest::of(&signed.pem));
-    signed.ends > on_host.ends || (other && signed.ends >= on_host.ends)
+    match &on_host.leaf {
+        Some(leaf) => signed.leaf.digest != leaf.digest && signed.leaf.begins >= leaf.begins,
+        // What a simulation knows of a host.
+        None => {
+            let other = on_host.path.ends_with(".crt") && on_host.file != Some(Digest::of(&signed.pem));
+            signed.ends > on_host.ends || (other && signed.ends >= on_host.ends)
+        }
+    }
 }
 
 fn without(cx: &RenewContext<'_>, on_host: &Certificate, request: &CertificateRequest) -> String {
     let why = cx.signed.and_then(|signed| signed.faults.get(&request.name)).map(|faults| faults.join("; "));
-    let why = why.unwrap_or_else(|| "the one in the folder is the same".to_owned());
+    let why = why.unwrap_or_else(|| "the one in the folder is the same, or an earlier one".to_owned());
     format!("{}: {} is due, {NO_NEWER} ({}: {why})", on_host.host, on_host.path, request.name)
 }
 

@@ -26,6 +26,7 @@ pub(super) fn adopted(control_planes: u8, workers: u8, target: &str) -> Case {
             subject: "kubernetes-admin".to_owned(),
             ends: i64::MAX,
             file: Some(Digest::of(plane)),
+            leaf: None,
         });
     }
     case

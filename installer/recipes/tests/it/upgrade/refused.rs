@@ -221,6 +221,7 @@ fn certificates_that_have_ended_are_refused_and_those_that_end_soon_are_told() {
         subject: "cn".to_owned(),
         ends,
         file: None,
+        leaf: None,
     };
     let mut case = Case::of(1, 0, PATCH);
     case.running.certificates = vec![certificate("/a.crt", NOW + 5 * 86_400), certificate("/b.crt", NOW + 90 * 86_400)];
