@@ -237,15 +237,11 @@ impl Fleet for Rooted {
         let own = own.chain(["/etc/kubexm/depot/ca.crt", "/etc/kubexm/depot/tls.crt"]);
         let own = own.chain(["/etc/kubexm/registry/ca.crt", "/etc/kubexm/registry/tls.crt"]).filter_map(|path| {
             let file = Some(kubexm_spec::Digest::of(std::fs::read(machine.path(path)).ok()?));
-<<<<<<< HEAD
             let ends = match path.ends_with("/ca.crt") {
                 true if path.contains("/etcd") => OF_ETCD_END,
                 true => i64::MAX,
                 false => 1,
             };
-            Some(Certificate { host: host.to_owned(), path: path.to_owned(), subject: String::new(), ends, file })
-=======
-            let ends = if path.ends_with("/ca.crt") { i64::MAX } else { 1 };
             Some(Certificate {
                 host: host.to_owned(),
                 path: path.to_owned(),
@@ -254,7 +250,6 @@ impl Fleet for Rooted {
                 file,
                 leaf: None,
             })
->>>>>>> 7c242d7a (A certificate that a site has signed later is newer, whenever it ends)
         });
         there.chain(own).collect()
     }
