@@ -132,6 +132,17 @@ impl ClusterPki {
         Ok(Self::view(dir, false).files()?.certificates())
     }
 
+    /// Whether the authorities among these files have the keys of those in the folder: they are the same ones, maybe with other ends.
+    pub fn has_keys_of(&self, files: &PkiFiles) -> Result<bool, EngineError> {
+        for file in [Authority::Registry, Authority::Etcd].map(Self::file_of) {
+            let key = files.0.get(&file).map(|text| pem::parse(&self.folder.path(&file), text)).transpose()?;
+            if key.map(|pair| pair.key.trim().to_owned()) != self.read(&file)?.map(|pair| pair.key.trim().to_owned()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Digests of the certificates of the authorities that are in the folder.
     pub fn authorities(&self) -> Result<BTreeMap<Authority, Digest>, EngineError> {
         let certificates = self.files()?.certificates();
@@ -226,22 +237,26 @@ impl ClusterPki {
     /// The CA of an authority. One that is renewed keeps its key and its name, so what it has signed stays valid.
     fn authority(&self, authority: Authority, wish: &Wish<'_>) -> Result<Pair, EngineError> {
         let file = Self::file_of(authority);
-        let there = self.read(&file)?;
-        let there = match there {
-            Some(pair) if !wish.replaces(&pair) => return Ok(pair),
-            other => other,
-        };
         let path = self.folder.path(&file);
+        match self.read(&file)? {
+            Some(pair) if wish.replaces(&pair) => {
+                let ends = (self.now() - BACKDATED + validity(wish.valid_h)).unix_timestamp();
+                let renewed = kubexm_ops::authority::renewed(&pair.certificates, &pair.key, ends);
+                let certificates = renewed.map_err(|reason| EngineError::Pki { path, reason })?;
+                let pair = Pair { certificates, ..pair };
+                self.folder.write(&file, &Zeroizing::new(pair.to_pem()))?;
+                return Ok(pair);
+            }
+            Some(pair) => return Ok(pair),
+            None => {}
+        }
         let failed = rcgen_failed(&path);
         let mut params = CertificateParams::default();
         params.distinguished_name = distinguished(&format!("KubeXM {} CA", word(authority)), &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         self.set_validity(&mut params, wish.valid_h);
-        let key = match &there {
-            Some(pair) => KeyPair::from_pem(&pair.key).map_err(&failed)?,
-            None => KeyPair::generate().map_err(&failed)?,
-        };
+        let key = KeyPair::generate().map_err(&failed)?;
         let certificate = params.self_signed(&key).map_err(&failed)?;
         let pair = Pair { certificates: certificate.pem(), key: key.serialize_pem() };
         self.folder.write(&file, &Zeroizing::new(pair.to_pem()))?;
@@ -249,7 +264,7 @@ impl ClusterPki {
     }
 
     /// All that is sealed.
-    fn files(&self) -> Result<PkiFiles, EngineError> {
+    pub fn files(&self) -> Result<PkiFiles, EngineError> {
         let mut files = PkiFiles::default();
         for name in self.folder.names()?.into_iter().filter(|name| is_pki_file(name)) {
             if let Some(pair) = self.read(&name)? {
@@ -262,8 +277,12 @@ impl ClusterPki {
     fn set_validity(&self, params: &mut CertificateParams, valid_h: Option<u32>) {
         let from = self.now() - BACKDATED;
         params.not_before = from;
-        params.not_after = from + valid_h.map_or(VALIDITY, |hours| Duration::hours(hours.into()));
+        params.not_after = from + validity(valid_h);
     }
+}
+
+fn validity(hours: Option<u32>) -> Duration {
+    hours.map_or(VALIDITY, |hours| Duration::hours(hours.into()))
 }
 
 /// How a plan wants an authority.

@@ -57,8 +57,11 @@ pub fn renewed(certificate: &str, key: &str, ends: i64) -> Result<String, String
 /// Whether two certificates (PEM) are of one authority, so that either verifies what it has signed, and the second one is signed by it.
 ///
 /// # Errors
-/// How they differ.
+/// How they differ; or a text has not exactly one: of several, the others would be lost.
 pub fn same_authority(one: &str, other: &str) -> Result<(), String> {
+    if let Some(count) = [one, other].map(|text| text.matches(BEGIN).count()).into_iter().find(|count| *count > 1) {
+        return Err(format!("there are {count} certificates in one of the files, and only one would stay"));
+    }
     let unreadable = |error: &dyn std::fmt::Display| format!("a certificate cannot be read: {error}");
     let ders = [one, other].map(|pem| CertificateDer::from_pem_slice(pem.as_bytes()));
     let [one, other] = ders;
@@ -80,6 +83,14 @@ pub fn same_authority(one: &str, other: &str) -> Result<(), String> {
     other.verify_signature(None).map_err(|_| "its key has not signed it".to_owned())
 }
 
+/// When a certificate (PEM) begins and ends, in seconds of Unix time; none where there is none.
+pub(crate) fn period(pem: &str) -> Option<(i64, i64)> {
+    let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
+    let (_, certificate) = X509Certificate::from_der(&der).ok()?;
+    let validity = certificate.validity();
+    Some((validity.not_before.timestamp(), validity.not_after.timestamp()))
+}
+
 /// Digest of the public key (SubjectPublicKeyInfo in DER) of the first certificate of a text (PEM); none where there is none.
 pub(crate) fn public_key(pem: &[u8]) -> Option<Digest> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
@@ -87,7 +98,7 @@ pub(crate) fn public_key(pem: &[u8]) -> Option<Digest> {
     Some(Digest::of(certificate.public_key().raw))
 }
 
-/// Follows from the earlier certificate and the end: a run that is resumed makes the same one (positive, 16 bytes; RFC 5280, section 4.1.2.2).
+/// Follows from the earlier certificate and the end: a run that is resumed makes the same one with an RSA key (positive, 16 bytes; RFC 5280, section 4.1.2.2).
 fn serial(der: &[u8], ends: i64) -> Result<SerialNumber, String> {
     let digest = Digest::of([der, &ends.to_be_bytes()].concat());
     let mut bytes = digest.as_bytes()[..16].to_vec();

@@ -327,7 +327,7 @@ pub const RENEWED: [Sample; 2] = [
     Sample {
         name: "etcd of kubexm's, and authorities that are renewed",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
-        roles: "{etcd: [node1], master: [node1, node2], worker: [node2, node3]}",
+        roles: "{etcd: [node1, node2, node3], master: [node1, node2], worker: [node2, node3]}",
         spec: "  kubernetes: {caCertificateValidityPeriod: 36500d}\n  etcd: {type: kubexm}\n",
         ..ONE
     },

@@ -288,7 +288,14 @@ async fn a_renewed_authority_keeps_its_name_and_key_and_signs_again_what_it_has_
     let again = value(&pki, &wanted, "cert").await.expect("another");
     let renewed = value(&pki, &wanted, "ca").await.expect("another");
     assert!(again != leaf && again.ends_with(&renewed) && renewed != ca);
-    assert_eq!(period(&renewed)[1] - period(&renewed)[0], Duration::days(3_000));
+    // It begins when the earlier one did, and has a number of its own.
+    assert_eq!(period(&renewed)[0], period(&ca)[0]);
+    assert!(period(&renewed)[1] - period(&ca)[0] - Duration::days(3_000) < Duration::minutes(5));
+    let serial = |pem: &[u8]| {
+        let der = rustls_pki_types::CertificateDer::from_pem_slice(pem).expect("PEM");
+        x509_parser::parse_x509_certificate(&der).expect("X.509").1.raw_serial().to_vec()
+    };
+    assert_ne!(serial(&renewed), serial(&ca));
     let parts = |pem: &[u8]| {
         let der = rustls_pki_types::CertificateDer::from_pem_slice(pem).expect("PEM");
         let (_, one) = x509_parser::parse_x509_certificate(&der).expect("X.509");
@@ -300,4 +307,15 @@ async fn a_renewed_authority_keeps_its_name_and_key_and_signs_again_what_it_has_
     assert_eq!(value(&pki, &wanted, "ca").await.expect("the same"), renewed);
     assert_eq!(value(&pki, &valid(300 * DAY_H, 200 * DAY_H), "ca").await.expect("the same"), renewed);
     assert_eq!(value(&pki, &wanted, "cert").await.expect("the same"), again);
+    // What was sealed before it, or after it, has the same keys; that of another cluster has not.
+    let sealed_before = tempfile::tempdir().expect("a folder");
+    let before = ClusterPki::open(sealed_before.path()).expect("a pki folder");
+    let other = tempfile::tempdir().expect("a folder");
+    let other = ClusterPki::open(other.path()).expect("a pki folder");
+    other.make(Authority::Registry, &wanted).expect("made");
+    std::fs::copy(folder.path().join("registry-ca.pem"), sealed_before.path().join("registry-ca.pem")).expect("a copy");
+    assert!(pki.has_keys_of(&before.files().expect("files")).expect("compared"));
+    assert!(!pki.has_keys_of(&other.files().expect("files")).expect("compared"));
+    other.make(Authority::Etcd, &wanted).expect("made");
+    assert!(!pki.has_keys_of(&other.files().expect("files")).expect("compared"));
 }

@@ -2,6 +2,8 @@
 
 use kubexm_plan::op::{AuthorityRenewed, RenewedFrom};
 use kubexm_spec::Digest;
+use time::OffsetDateTime;
+use zeroize::Zeroizing;
 
 use crate::fsio::Access;
 use crate::path_state::{self, Look, PathState, PutBack};
@@ -38,7 +40,7 @@ impl Converge for AuthorityRenewed {
             RenewedFrom::Key { was, .. } if Digest::of(&had) != *was => return Ok(()),
             RenewedFrom::Key { ends, .. } => {
                 let path = self.path.replace(".crt", ".key");
-                let key = fsio::read_text(&machine.path(&path))?.ok_or_else(|| {
+                let key = fsio::read_text(&machine.path(&path))?.map(Zeroizing::new).ok_or_else(|| {
                     refused(format!(
                         "its key, {path}, is not on this host: renew it where that is, or bring the key back"
                     ))
@@ -49,9 +51,18 @@ impl Converge for AuthorityRenewed {
                 let renewed = String::from_utf8_lossy(given(self, machine)?).into_owned();
                 authority::same_authority(&had, &renewed).map_err(|why| {
                     refused(format!(
-                        "it is another authority than the one that was renewed ({why}): find out who has changed it"
+                        "it is another authority than the one that was renewed ({why}): find out who has changed it, and put back what the control planes have"
                     ))
                 })?;
+                let [(_, had_ends), (begins, ends)] =
+                    [&had, &renewed].map(|pem| authority::period(pem).unwrap_or_default());
+                if ends < had_ends || begins > OffsetDateTime::now_utc().unix_timestamp() {
+                    return Err(refused(
+                        "the renewed one ends earlier than this one, or begins later than now: the control plane that it comes from, or its \
+                         clock, is not to be trusted with it"
+                            .to_owned(),
+                    ));
+                }
                 renewed
             }
         };
@@ -78,7 +89,8 @@ mod tests {
     use super::*;
     use crate::cases::{Case, Cases, Tested};
 
-    const ENDS: i64 = 2_000_000_000;
+    /// After that of the fake, which is 2036.
+    const ENDS: i64 = 4_000_000_000;
 
     impl Cases for AuthorityRenewed {
         const TESTED: Tested<Case<Self>> = Tested::Here(&[

@@ -55,13 +55,13 @@ fn changed(op: &KubeconfigAuthority, machine: &Machine) -> Result<Option<String>
     })
 }
 
-/// Replaces the authority in each line that has one.
+/// Replaces the authority in each line that has this one; entries of other clusters, which somebody has added, stay.
 ///
 /// # Errors
-/// One of them is another authority than `ca` (PEM).
+/// There are only others, or it is not written as kubeadm does.
 pub(super) fn with_authority(text: &str, ca: &str) -> Result<Option<String>, String> {
     let wanted = BASE64.encode(ca);
-    let mut lines = Vec::new();
+    let (mut lines, mut of_cluster, mut other) = (Vec::new(), false, None);
     for line in text.split_inclusive('\n') {
         let Some((before, value)) = line.split_once(FIELD).filter(|(before, _)| before.trim().is_empty()) else {
             lines.push(line.to_owned());
@@ -69,13 +69,25 @@ pub(super) fn with_authority(text: &str, ca: &str) -> Result<Option<String>, Str
         };
         let found = value.trim().trim_matches(['"', '\'']);
         if found == wanted {
+            of_cluster = true;
             lines.push(line.to_owned());
             continue;
         }
         let pem = BASE64.decode(found).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        authority::same_authority(pem.as_deref().unwrap_or_default(), ca)?;
+        if let Err(why) = authority::same_authority(pem.as_deref().unwrap_or_default(), ca) {
+            other = Some(why);
+            lines.push(line.to_owned());
+            continue;
+        }
+        of_cluster = true;
         let end = if line.ends_with('\n') { "\n" } else { "" };
         lines.push(format!("{before}{FIELD} {wanted}{end}"));
+    }
+    if let Some(why) = other.filter(|_| !of_cluster) {
+        return Err(why);
+    }
+    if !of_cluster && text.contains(FIELD.trim_end_matches(':')) {
+        return Err("it has none in a line of its own, as kubeadm writes it".to_owned());
     }
     let changed = lines.concat();
     Ok((changed != text).then_some(changed))
@@ -115,5 +127,12 @@ mod tests {
         let other = rcgen::generate_simple_self_signed(vec!["other".to_owned()]).expect("a certificate").cert.pem();
         assert_eq!(with_authority(&text(&other), &renewed), Err("their keys are not the same".to_owned()));
         assert!(with_authority(&format!("    {FIELD} AAAA\n"), &renewed).is_err());
+        // That of another cluster beside it stays.
+        let two = |ca: &str| format!("{}{}", text(&other), text(ca));
+        assert_eq!(with_authority(&two(ca), &renewed), Ok(Some(two(&renewed))));
+        assert_eq!(with_authority(&two(&renewed), &renewed), Ok(None));
+        // One of two in a text would be lost.
+        assert!(with_authority(&text(&format!("{ca}{other}")), &renewed).is_err());
+        assert!(with_authority("{\"certificate-authority-data\": \"AAAA\"}\n", &renewed).is_err());
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn renew(machine: &Machine, config: &CertsConfig, now: i64) -> Result
     let (last, due): (Vec<&Found>, Vec<&Found>) = late.partition(|one| ends_with_authority(machine, one));
     if let Some(ended) = last.iter().find(|one| one.ends <= now) {
         return Err(OpError::other(format!(
-            "{} has ended with its authority {}: nothing that this one signs is valid, and a new one is needed; nothing was renewed",
+            "{} has ended with its authority {}: nothing that this one signs is valid; nothing was renewed (`kubexm-install certs renew --authorities` renews both)",
             ended.path,
             authority(ended.path)
         )));
@@ -84,7 +84,9 @@ pub(super) fn renew(machine: &Machine, config: &CertsConfig, now: i64) -> Result
         if !problems.is_empty() {
             return Err(OpError::other(problems.join("; ")));
         }
-        let with = last.first().map(|one| format!("; {} ends then, too, and a new one is needed", authority(one.path)));
+        let with = last.first().map(|one| {
+            format!("; {} ends then, too: `kubexm-install certs renew --authorities` renews it", authority(one.path))
+        });
         let with = with.unwrap_or_default();
         return Ok(format!(
             "no certificate is due; the first to end is {} ({}){with}",

@@ -100,9 +100,33 @@ fn a_host_with_another_authority_keeps_it() {
 }
 
 #[test]
+fn one_that_ends_earlier_or_begins_later_is_not_taken() {
+    let host = plane();
+    let slot = SlotName("ca".to_owned());
+    let given = |ends| {
+        let renewed =
+            kubexm_ops::authority::renewed(&host.read(CLUSTER_CA), &host.read(&key()), ends).expect("renewed");
+        host.machine.with_slots([(slot.clone(), renewed.into_bytes())].into())
+    };
+    let taken: Op =
+        AuthorityRenewed { path: CLUSTER_CA.to_owned(), from: RenewedFrom::Given { slots: vec![slot.clone()] } }.into();
+    let had = host.read(CLUSTER_CA);
+    // Earlier than that of the fake, which ends in 2036.
+    let error = dispatch::converge(&taken, &given(ENDS)).expect_err("refused").full();
+    assert!(error.contains("ends earlier than this one"), "{error}");
+    assert_eq!(host.read(CLUSTER_CA), had);
+    dispatch::converge(&taken, &given(2 * ENDS)).expect("taken");
+    assert_ne!(host.read(CLUSTER_CA), had);
+}
+
+fn key() -> String {
+    CLUSTER_CA.replace(".crt", ".key")
+}
+
+#[test]
 fn without_its_key_an_authority_is_not_renewed_and_nothing_of_the_key_is_shown() {
     let host = plane();
-    let key = CLUSTER_CA.replace(".crt", ".key");
+    let key = key();
     let renewal = renewal(&host);
     host.put(&key, "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n");
     let error = dispatch::converge(&renewal, &host.machine).expect_err("refused").full();

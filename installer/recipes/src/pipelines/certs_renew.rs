@@ -59,8 +59,9 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
         check::site(cx)?;
     let mut planes = planes;
     let mut chain = Chain { ready_s: if own.etcd_ended { READY_AGAIN_S } else { READY_S }, ..Chain::default() };
-    chain.own(cx, &own)?;
+    // First: a host that lacks the key of one fails here, before anything is restarted.
     authorities.on_planes(cx, &mut chain.slots).into_iter().for_each(|step| chain.then(step));
+    chain.own(cx, &own)?;
     let external_etcd = cx.cluster.etcd.kind != EtcdKind::Kubeadm;
     let kube_vip = !adopted && kube_vip::runs(cx.cluster);
     if ended {
@@ -68,7 +69,7 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
             chain.renew(plane);
             authorities.kubeconfigs(cx, plane.name).into_iter().for_each(|step| chain.then(step));
         }
-        for pod in pods(cx, kube_vip, (&authorities, &own)) {
+        for pod in pods(cx, kube_vip, &authorities) {
             planes.iter().for_each(|plane| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
         }
         planes.iter().for_each(|plane| chain.hand_out(plane, adopted, external_etcd));
@@ -77,8 +78,7 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
             chain.renew(plane);
             authorities.kubeconfigs(cx, plane.name).into_iter().for_each(|step| chain.then(step));
             let plane = &*plane;
-            pods(cx, kube_vip, (&authorities, &own))
-                .for_each(|pod| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
+            pods(cx, kube_vip, &authorities).for_each(|pod| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
             chain.hand_out(plane, adopted, external_etcd);
         }
     }
@@ -90,11 +90,12 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
     for host in workers_of(cx) {
         let Some(step) = authorities.on_worker(host, &mut chain.slots) else { continue };
         chain.last.clone_from(&last);
-        chain.then(step);
+        // First: without a valid one kubelet does not stay up when it is restarted.
         if let Some(late) = workers.iter().position(|(name, _)| *name == host) {
             let (_, was) = workers.swap_remove(late);
             chain.kubelet(first, host, was);
         }
+        chain.then(step);
         chain.then(node_ready(first, host));
     }
     for (name, was) in workers {
@@ -260,13 +261,14 @@ impl Chain {
 fn pods(
     cx: &RenewContext<'_>,
     kube_vip: bool,
-    (authorities, own): (&Authorities<'_>, &Own<'_>),
+    authorities: &Authorities<'_>,
 ) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
     let stacked = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
+    let of_kubexm = cx.wanted.authorities && cx.cluster.etcd.kind == EtcdKind::Kubexm;
     read_by(stacked, kube_vip).map(move |(pod, mut files)| {
         files.extend(authorities_of(pod, stacked).filter(|path| authorities.has(path)));
         // Read when it starts, as those are.
-        files.extend(Some(etcd::CLIENT_CA).filter(|_| pod == "kube-apiserver" && own.etcd_authority.is_some()));
+        files.extend(Some(etcd::CLIENT_CA).filter(|_| pod == "kube-apiserver" && of_kubexm));
         (pod, files)
     })
 }

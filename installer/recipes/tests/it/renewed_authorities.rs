@@ -2,7 +2,7 @@
 
 use kubexm_plan::SlotProvider;
 use kubexm_plan::kubeadm_certificates::{AUTHORITIES, CLUSTER_CA};
-use kubexm_plan::op::{Op, RenewedFrom};
+use kubexm_plan::op::{KUBELET_CLIENT, Op, RenewedFrom};
 use kubexm_recipes::Renew;
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::EtcdKind;
@@ -114,11 +114,26 @@ fn those_that_end_late_are_only_compared_and_what_a_renewal_has_left_is_brought_
 #[test]
 fn where_one_has_ended_all_hosts_get_theirs_before_the_first_restart() {
     let mut site = site(2, 1, -1);
+    site.running.server_version = None;
+    let healthy = || self::site(2, 1, -1);
     let steps = site.steps();
     let at =
         |wanted: &str| steps.iter().position(|step| step == wanted).unwrap_or_else(|| panic!("{wanted}: {steps:?}"));
     assert!(at("node2/certs.kubelet-authority") < at("node1/certs.restart-etcd"));
     assert!(at("node2/certs.restart-apiserver") < at("node1/certs.restart-controller-manager"));
+    // One whose certificate has ended gets another one before kubelet is restarted.
+    site.ends("node3", KUBELET_CLIENT, NOW - DAY);
+    let steps = site.steps();
+    let at =
+        |wanted: &str| steps.iter().position(|step| step == wanted).unwrap_or_else(|| panic!("{wanted}: {steps:?}"));
+    assert!(at("node3/certs.kubelet") < at("node3/certs.kubelet-authority"));
+    // While everything runs, or where only aggregated APIs are away, one control plane follows the other.
+    let mut runs = Site { running: site.running.clone(), ..healthy() };
+    runs.running.server_version = Some("v1.34.4".to_owned());
+    let steps = runs.steps();
+    let at =
+        |wanted: &str| steps.iter().position(|step| step == wanted).unwrap_or_else(|| panic!("{wanted}: {steps:?}"));
+    assert!(at("node1/certs.ready") < at("node2/certs.kubeconfigs"));
     // Without the option it is refused, with the command that helps.
     site.wanted = Renew::default();
     site.refused("certs renew --authorities");

@@ -91,11 +91,19 @@ impl Authorities {
                 None => Ok(alone()),
             };
         };
+        let known = known(hosts, &own, kept.as_ref().map(|(_, kept)| &kept.about));
         let mut wanted = &first.sealed.about.certificates;
         if let Some(other) = found.iter().find(|other| other.sealed.about.certificates != *wanted) {
-            // A renewal of this home did not reach all control planes: the authorities are the same. Another home may have the earlier
-            // certificates only.
-            let same = found.iter().all(|one| cas(&one.sealed.about.certificates) == cas(&here));
+            // A renewal of this home did not reach all control planes: the authorities are the same, or have other certificates under their
+            // keys. Another home may have the earlier certificates only.
+            let mut same = true;
+            for one in found.iter().filter(|one| cas(&one.sealed.about.certificates) != cas(&here)) {
+                let files = hosts.open(one, identity, (&known, &here))?;
+                same &= files
+                    .map(|files| ClusterPki::view(&home.pki(), false).has_keys_of(&files))
+                    .transpose()?
+                    .unwrap_or(false);
+            }
             let begun = matches!(to_continue(home, Pipeline::CertsRenew), Ok(Some(_)));
             if !same || !begun || !found.iter().any(|one| one.sealed.about.certificates == here) {
                 let (one, other) = (first.host.to_owned(), other.host.to_owned());
@@ -103,7 +111,6 @@ impl Authorities {
             }
             wanted = &here;
         }
-        let known = known(hosts, &own, kept.as_ref().map(|(_, kept)| &kept.about));
         let mut opened = None;
         for one in &found {
             if let Some(files) = hosts.open(one, identity, (&known, &here))?

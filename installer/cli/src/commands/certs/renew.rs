@@ -18,7 +18,7 @@ use crate::terminal::Shell;
 ///
 /// Before that come the certificates that this cluster's own authorities have signed: of the depot and the registry, which are restarted,
 /// and of an etcd of kubexm's own. Its members get theirs one after the other, and all must be healthy before the next one; then the API
-/// servers get theirs for etcd. Nothing of etcd is restarted. The home must be one of an operator, as for create.
+/// servers get theirs for etcd. Nothing of etcd is restarted without --authorities. The home must be one of an operator, as for create.
 ///
 /// Certificates that have ended already are renewed too: then all control planes are renewed first, and restarted afterwards. A
 /// kubelet whose certificate has ended, so that it cannot renew it itself, gets another one. If nothing is due, nothing is changed.

@@ -81,22 +81,33 @@ pub(super) fn due<'a>(cx: &RenewContext<'a>, adopted: bool) -> Result<Authoritie
         }
         match shared(cx, path) {
             Ok(one) => {
-                found.ended |= of_planes(cx, path).any(|certificate| certificate.ends <= cx.now);
+                found.ended |= explains_what_is_down(cx, path);
                 found.all.push(one);
             }
             Err(problem) => problems.push(problem),
         }
     }
-    for host in cx.cluster.hosts.iter().filter(|host| cx.cluster.roles(&host.name).in_cluster()) {
-        if !cx.facts.contains_key(&host.name) {
-            problems.push(format!("{} was not reached: with --authorities every node is needed", host.name));
-        }
+    let nodes =
+        cx.cluster.hosts.iter().filter(|host| found.has(CLUSTER_CA) && cx.cluster.roles(&host.name).in_cluster());
+    for host in nodes.filter(|host| !cx.facts.contains_key(&host.name)) {
+        problems.push(format!(
+            "{} was not reached: with --authorities every node is needed (`kubexm-install delete-node --unreachable skip` for one that is gone \
+             for good)",
+            host.name
+        ));
     }
     if !problems.is_empty() {
         return Err(problems);
     }
     found.warnings.extend(found.of_pods(cx));
     Ok(found)
+}
+
+/// Whether one has ended, and what hangs on it is down: nobody can be healthy before all are renewed.
+fn explains_what_is_down(cx: &RenewContext<'_>, path: &str) -> bool {
+    let is_down = !cx.running.api_answers() || cx.running.etcd.iter().any(|member| !member.healthy);
+    // Without the front proxy's only aggregated APIs are away.
+    path != AUTHORITIES[2] && is_down && of_planes(cx, path).any(|certificate| certificate.ends <= cx.now)
 }
 
 fn of_planes<'c>(cx: &RenewContext<'c>, path: &str) -> impl Iterator<Item = &'c Certificate> {
@@ -109,11 +120,17 @@ fn shared<'a>(cx: &RenewContext<'a>, path: &'static str) -> Result<Shared<'a>, S
     let found = |name: &'a String| Some((name.as_str(), of_planes(cx, path).find(|one| one.host == *name)?));
     // The first of those that end last: on the others a renewal was interrupted.
     let last = planes.iter().filter_map(found).reduce(|one, next| if next.1.ends > one.1.ends { next } else { one });
-    let (host, last) = last.ok_or_else(|| format!("{path} was not found on any control plane"))?;
+    let (host, last) = last.ok_or_else(|| {
+        format!(
+            "{path} was not found on any control plane: bring it back from a backup (`kubexm-install backup extract`)"
+        )
+    })?;
     let ends = cx.now.saturating_add(i64::from(cx.cluster.own_authority_validity().hours()) * 3600);
     let is_due = cx.is_due(last) && ends > last.ends;
     let was = match (is_due, last.file) {
-        (true, None) => return Err(format!("{host}: {path} cannot be read")),
+        (true, None) => {
+            return Err(format!("{host}: {path} cannot be read: look at the file there, then run this again"));
+        }
         (true, was) => was,
         (false, _) => None,
     };
@@ -136,8 +153,14 @@ impl<'a> Authorities<'a> {
 
     /// What runs in pods keeps what it has read.
     fn of_pods(&self, cx: &RenewContext<'_>) -> Option<String> {
-        let cluster = self.all.iter().find(|one| one.path == CLUSTER_CA && one.was.is_some())?;
-        let ends = of_planes(cx, cluster.path).map(|one| one.ends).max().unwrap_or(cx.now);
+        let cluster = self.all.iter().find(|one| one.path == CLUSTER_CA)?;
+        // A run that is lost has renewed it on some hosts.
+        let everywhere = || cx.running.certificates.iter().filter(|one| one.path == CLUSTER_CA);
+        let files: BTreeSet<_> = everywhere().map(|one| one.file).collect();
+        if cluster.was.is_none() && files.len() < 2 {
+            return None;
+        }
+        let ends = everywhere().map(|one| one.ends).min().unwrap_or(cx.now);
         let when = match ends.saturating_sub(cx.now) / DAY_S {
             days @ 1.. => format!("within {days} days, when it ends"),
             0 if ends > cx.now => "today, when it ends".to_owned(),

@@ -56,11 +56,12 @@ pub(super) fn due(cx: &RenewContext<'_>, host: &str) -> Result<Vec<HostFile>, Ve
     if problems.is_empty() { Ok(files) } else { Err(problems) }
 }
 
-/// Whether it was signed later than what the host has: it is another one, and does not begin earlier. Its end says nothing: a site may sign until
-/// a fixed date, or for a shorter period than before.
+/// Whether it was signed later than what the host has: it begins later. Its end says nothing: a site may sign until a fixed date, or for a
+/// shorter period than before; only of two that begin at the same moment it decides, so that no two folders exchange theirs in turn.
 fn is_newer(signed: &SignedCertificate, on_host: &Certificate) -> bool {
     match &on_host.leaf {
-        Some(leaf) => signed.leaf.digest != leaf.digest && signed.leaf.begins >= leaf.begins,
+        Some(leaf) if signed.leaf.begins == leaf.begins => signed.ends > on_host.ends,
+        Some(leaf) => signed.leaf.digest != leaf.digest && signed.leaf.begins > leaf.begins,
         // What a simulation knows of a host.
         None => {
             let other = on_host.path.ends_with(".crt") && on_host.file != Some(Digest::of(&signed.pem));
