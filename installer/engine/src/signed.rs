@@ -11,9 +11,11 @@ use kubexm_spec::cluster::one_certificate;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use time::{Duration, OffsetDateTime};
+use x509_parser::asn1_rs::Tag;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::error::X509Error;
 use x509_parser::parse_x509_certificate;
+use x509_parser::x509::AttributeTypeAndValue;
 
 use crate::pem::san_text;
 use crate::site_ca::{critical, text};
@@ -38,6 +40,11 @@ pub enum SignedFault {
         /// The requested one.
         wanted: String,
     },
+    /// A name that nobody can compare.
+    #[error(
+        "its subject has a name that cannot be read: use UTF8String or PrintableString for common name and organization"
+    )]
+    Name,
     /// Not in a group that it needs.
     #[error("its subject has no organization {0:?}, which was requested: the user would not be in that group")]
     Organization(String),
@@ -106,7 +113,10 @@ impl Wanted<'_> {
         let unreadable = |why: String| vec![SignedFault::Unreadable(why)];
         let pem = one_certificate(text).map_err(|why| unreadable(why.to_owned()))?;
         let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| unreadable(error.to_string()))?;
-        let (_, leaf) = parse_x509_certificate(&der).map_err(|error| unreadable(error.to_string()))?;
+        let (rest, leaf) = parse_x509_certificate(&der).map_err(|error| unreadable(error.to_string()))?;
+        if !rest.is_empty() {
+            return Err(unreadable("it has bytes after the certificate, with which Kubernetes refuses it".to_owned()));
+        }
         let of_ca = CertificateDer::from_pem_slice(self.ca.as_bytes());
         let of_ca = of_ca.map_err(|error| vec![SignedFault::OtherCa(format!("which cannot be read: {error}"))])?;
         let (_, ca) = parse_x509_certificate(&of_ca)
@@ -165,17 +175,23 @@ fn signature(leaf: &X509Certificate<'_>, ca: &X509Certificate<'_>) -> Option<Sig
     }
     match leaf.verify_signature(Some(ca.public_key())) {
         Ok(()) => None,
-        Err(X509Error::SignatureUnsupportedAlgorithm) => {
-            of("its signature is of a kind that cannot be verified here: RSA, and ECDSA with P-256 or P-384, can")
-        }
+        Err(X509Error::SignatureUnsupportedAlgorithm) => of(
+            "its signature is of a kind that cannot be verified here: RSA with SHA-256, SHA-384 or SHA-512, and ECDSA with P-256 or P-384 \
+                and SHA-256 or SHA-384, can",
+        ),
         Err(_) => of("the signature is not of the CA's key"),
     }
 }
 
 fn subject(leaf: &X509Certificate<'_>, request: &CertificateRequest) -> Vec<SignedFault> {
-    let text = |name: &x509_parser::x509::AttributeTypeAndValue<'_>| name.as_str().unwrap_or_default().to_owned();
-    let common: Vec<String> = leaf.subject().iter_common_name().map(text).collect();
-    let organizations: BTreeSet<String> = leaf.subject().iter_organization().map(text).collect();
+    let names =
+        |found: &mut dyn Iterator<Item = &AttributeTypeAndValue<'_>>| found.map(name).collect::<Option<Vec<_>>>();
+    let common = names(&mut leaf.subject().iter_common_name());
+    let organizations = names(&mut leaf.subject().iter_organization());
+    let (Some(common), Some(organizations)) = (common, organizations) else {
+        return vec![SignedFault::Name];
+    };
+    let organizations: BTreeSet<String> = organizations.into_iter().collect();
     let mut faults = Vec::new();
     if common != [request.common_name.as_str()] {
         let (found, wanted) = (common.join(", "), request.common_name.clone());
@@ -187,6 +203,20 @@ fn subject(leaf: &X509Certificate<'_>, request: &CertificateRequest) -> Vec<Sign
     let more = organizations.iter().filter(is_own).filter(|name| !request.organizations.contains(name));
     faults.extend(more.map(|name| SignedFault::Group(name.clone())));
     faults
+}
+
+/// A name of a subject, as Go reads it: BMPString is UTF-16, and TeletexString in fact Latin-1.
+fn name(name: &AttributeTypeAndValue<'_>) -> Option<String> {
+    let bytes = name.attr_value().data;
+    match name.attr_value().tag() {
+        Tag::BmpString => {
+            let (units, rest) = bytes.as_chunks::<2>();
+            let units: Vec<u16> = units.iter().copied().map(u16::from_be_bytes).collect();
+            String::from_utf16(&units).ok().filter(|_| rest.is_empty())
+        }
+        Tag::T61String => Some(bytes.iter().copied().map(char::from).collect()),
+        _ => name.as_str().ok().map(str::to_owned),
+    }
 }
 
 fn uses(leaf: &X509Certificate<'_>, request: &CertificateRequest) -> Vec<SignedFault> {
@@ -219,10 +249,12 @@ fn uses(leaf: &X509Certificate<'_>, request: &CertificateRequest) -> Vec<SignedF
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use kubexm_plan::Requested;
     use rcgen::{
-        BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-        KeyUsagePurpose,
+        BasicConstraints, CertificateParams, CustomExtension, DnType, DnValue, ExtendedKeyUsagePurpose, IsCa, Issuer,
+        KeyPair, KeyUsagePurpose,
     };
 
     use super::*;
@@ -298,6 +330,43 @@ mod tests {
         let mut params = asked(&request());
         change(&mut params);
         faults(&ca, &ca.sign(&key, &params), true)
+    }
+
+    #[test]
+    fn names_are_read_in_every_kind_of_text_that_go_reads() {
+        let bmp = |text: &str| DnValue::BmpString(text.try_into().expect("a name"));
+        let teletex = |text: &str| DnValue::TeletexString(text.try_into().expect("a name"));
+        for kind in [&bmp as &dyn Fn(&str) -> DnValue, &teletex] {
+            let written = |groups: &[&str]| {
+                found(|params| {
+                    params.distinguished_name = rcgen::DistinguishedName::new();
+                    params.distinguished_name.push(DnType::CommonName, kind("kube-apiserver"));
+                    for group in groups {
+                        params.distinguished_name.push(DnType::OrganizationName, kind(group));
+                    }
+                })
+            };
+            assert_eq!(written(&["system:some"]), []);
+            // Who signs such a group makes a login of an administrator, in whatever it is written.
+            let found = written(&["system:masters"]);
+            assert!(found.contains(&SignedFault::Group("system:masters".to_owned())), "{found:?}");
+        }
+        let universal = found(|params| {
+            let name = DnValue::UniversalString("kube-apiserver".try_into().expect("a name"));
+            params.distinguished_name.push(DnType::CommonName, name);
+        });
+        assert_eq!(universal, [SignedFault::Name]);
+    }
+
+    #[test]
+    fn bytes_after_the_certificate_are_refused_as_kubernetes_does() {
+        let (ca, key) = (site_ca("Site"), KeyPair::generate().expect("a key"));
+        let pem = ca.sign(&key, &asked(&request()));
+        let mut der = CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate").to_vec();
+        der.push(0);
+        let text = format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(der));
+        let found = faults(&ca, &text, true);
+        assert!(matches!(found.as_slice(), [SignedFault::Unreadable(why)] if why.contains("bytes after")), "{found:?}");
     }
 
     #[test]

@@ -59,6 +59,16 @@ pub enum RecipeError {
          signs them when the cluster is created, and `kubexm-install certs renew` renews them"
     )]
     NoRequests { cluster: String },
+    /// Requests of two hosts that would be one file.
+    #[error(
+        "hosts {} and {} would both request a certificate named {name}, which is one file in spec.kubernetes.ca.certificatesFolder; give one of \
+         them another name", .hosts[0], .hosts[1]
+    )]
+    SharedRequest {
+        hosts: [String; 2],
+        /// Of the request.
+        name: String,
+    },
     /// The site's CA has not signed what hosts need.
     #[error(
         "certificates that your site's CA signs are missing: {}; run `kubexm-install certs requests -f cluster.yaml`, have them signed, and \

@@ -4,7 +4,7 @@
 //! They are what kubeadm would sign with that CA: for each control plane those of `cmd/kubeadm/app/phases/certs/certlist.go` and
 //! `phases/kubeconfig`, for each node its kubelet's. Those of etcd and of the front proxy have authorities that kubeadm makes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use kubexm_plan::{CertificateRequest, Requested};
@@ -24,11 +24,20 @@ const NODE: &str = "system:node:";
 /// Every certificate that the site signs for this cluster: hosts in the order of cluster.yaml.
 ///
 /// # Errors
-/// A host has no address of its own.
+/// A host has no address of its own, or is named as a certificate of another one.
 pub fn requests(cluster: &Cluster) -> Result<Vec<CertificateRequest>, RecipeError> {
     let mut all = Vec::new();
     for host in cluster.hosts.iter().filter(|host| cluster.roles(&host.name).in_cluster()) {
         all.extend(of_host(cluster, host)?);
+    }
+    let mut named: BTreeMap<&str, &str> = BTreeMap::new();
+    for request in &all {
+        if let Some(other) = named.insert(&request.name, &request.host) {
+            return Err(RecipeError::SharedRequest {
+                hosts: [other.to_owned(), request.host.clone()],
+                name: request.name.clone(),
+            });
+        }
     }
     Ok(all)
 }
@@ -134,6 +143,21 @@ mod tests {
             ]
         );
         assert!(all[1].sans.is_empty());
+    }
+
+    #[test]
+    fn two_hosts_whose_certificates_would_share_a_file_are_refused_by_name() {
+        let mut cluster = sample::fleet(2, 1);
+        let (first, other) = (cluster.hosts[0].name.clone(), cluster.hosts[1].name.clone());
+        let shared = format!("{first}-super");
+        for name in cluster.role_groups.control_plane.iter_mut().filter(|name| **name == other) {
+            name.clone_from(&shared);
+        }
+        cluster.hosts[1].name.clone_from(&shared);
+        let error = requests(&cluster).unwrap_err();
+        assert_eq!(error.exit_code(), kubexm_spec::ExitCode::Config);
+        let text = error.to_string();
+        assert!(text.contains("node1 and node1-super") && text.contains("node1-super-admin"), "{text}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ impl RecipeError {
             }
             Self::NoCluster
             | Self::NoRequests { .. }
+            | Self::SharedRequest { .. }
             | Self::NoHosts { .. }
             | Self::NoAddress { .. }
             | Self::OneFamily { .. }
