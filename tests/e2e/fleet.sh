@@ -90,6 +90,20 @@ sees_a_cluster() {
 fleet_ready() { [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = "${#FLEET[@]}" ]; }
 fleet_becomes_ready() { within "${1:-180}" fleet_ready; }
 
+# kubelet_ends HOST CONFIG: its certificate is one that ends in some seconds, signed on the first control plane with kubeadm's config there
+kubelet_ends() {
+  local data
+  lab host root n1 kubeadm kubeconfig user --org system:nodes --client-name "system:node:$1" --validity-period 20s \
+    --config "$2" > "$WORK/kubelet.conf" || return 1
+  sed -n 's/^ *client-certificate-data: //p; s/^ *client-key-data: //p' "$WORK/kubelet.conf" | while read -r data; do
+    base64 -d <<< "$data"
+  done > "$WORK/kubelet.pem"
+  # It would renew it at once while the API answers.
+  lab host root "$1" systemctl stop kubelet || return 1
+  lab host root "$1" 'umask 077; cat > /var/lib/kubelet/pki/kubelet-client-ended.pem' < "$WORK/kubelet.pem" || return 1
+  lab host root "$1" ln -sf kubelet-client-ended.pem /var/lib/kubelet/pki/kubelet-client-current.pem
+}
+
 # fleet_objects NAME: every object, once kubelets have told the API of their static pods; they do so when they get to it
 fleet_objects() {
   within 120 static_pods n1 n2 || return 1

@@ -142,6 +142,13 @@ ends_soon() {
 check "the cluster's CA is replaced by one that ends in a minute" ends_soon 60
 ended() { says 56 "HAS ENDED" certs check all-later > /dev/null && ! kubectl_on n1 get nodes; }
 check "it ends: nobody is let in" within 150 ended
+# As every kubelet's would have: none is valid longer than the CA that signs it.
+check "and so does the worker's kubelet" kubelet_ends n3 /run/year.yaml
+does_not_start() {
+  lab host root n3 systemctl start kubelet
+  within 60 lab host root n3 'journalctl -u kubelet --since -1min | grep -q "expired\|bootstrap-kubelet.conf"'
+}
+check "which does not start any more" does_not_start
 check "without the option that is refused, with the command that helps" says 53 "certs renew --authorities" certs renew all-later -y
 check "it is renewed, with everything under it" certs renew all-later --authorities -y
 check "all three are Ready again" fleet_becomes_ready 240

@@ -36,22 +36,9 @@ shorten() {
     lab host root "$host" kubeadm certs renew all --config /run/short.yaml || return 1
   done
 }
-# kubelet_ends HOST: its certificate is one that ends in some seconds, signed on the first control plane
-kubelet_ends() {
-  local data
-  lab host root n1 kubeadm kubeconfig user --org system:nodes --client-name "system:node:$1" --validity-period 20s \
-    --config /run/short.yaml > "$WORK/kubelet.conf" || return 1
-  sed -n 's/^ *client-certificate-data: //p; s/^ *client-key-data: //p' "$WORK/kubelet.conf" | while read -r data; do
-    base64 -d <<< "$data"
-  done > "$WORK/kubelet.pem"
-  # It would renew it at once while the API answers.
-  lab host root "$1" systemctl stop kubelet || return 1
-  lab host root "$1" 'umask 077; cat > /var/lib/kubelet/pki/kubelet-client-ended.pem' < "$WORK/kubelet.pem" || return 1
-  lab host root "$1" ln -sf kubelet-client-ended.pem /var/lib/kubelet/pki/kubelet-client-current.pem
-}
 check "the certificates of both control planes are renewed for 45 s" shorten
-check "the kubelet of the second control plane has a certificate that ends" kubelet_ends n2
-check "and so has the worker's" kubelet_ends n3
+check "the kubelet of the second control plane has a certificate that ends" kubelet_ends n2 /run/short.yaml
+check "and so has the worker's" kubelet_ends n3 /run/short.yaml
 has_ended() { says 56 "HAS ENDED" certs check > /dev/null && ! kubectl_on n1 get nodes; }
 check "they end: check says so, and the API lets nobody in" within 150 has_ended
 kubelets_end() {
