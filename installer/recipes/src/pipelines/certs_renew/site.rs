@@ -60,8 +60,8 @@ pub(super) fn due(cx: &RenewContext<'_>, host: &str) -> Result<Vec<HostFile>, Ve
 /// shorter period than before; only of two that begin at the same moment it decides, so that no two folders exchange theirs in turn.
 fn is_newer(signed: &SignedCertificate, on_host: &Certificate) -> bool {
     match &on_host.leaf {
-        Some(leaf) if signed.leaf.begins == leaf.begins => signed.ends > on_host.ends,
-        Some(leaf) => signed.leaf.digest != leaf.digest && signed.leaf.begins > leaf.begins,
+        Some(leaf) if signed.leaf.digest == leaf.digest => false,
+        Some(leaf) => (signed.leaf.begins, signed.ends) > (leaf.begins, on_host.ends),
         // What a simulation knows of a host.
         None => {
             let other = on_host.path.ends_with(".crt") && on_host.file != Some(Digest::of(&signed.pem));
