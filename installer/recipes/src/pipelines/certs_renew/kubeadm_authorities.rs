@@ -7,20 +7,20 @@ use std::collections::BTreeSet;
 
 use kubexm_plan::cluster_facts::Certificate;
 use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, AUTHORITIES, CLUSTER_CA, SUPER_ADMIN_CONF};
-use kubexm_plan::op::{AuthorityPublished, AuthorityRenewed, KubeconfigAuthority, RenewedFrom, Unit};
+use kubexm_plan::op::{AuthorityPublished, AuthorityRenewed, KubeconfigAuthority, RenewedFrom};
 use kubexm_plan::request::KUBELET_CONF;
 use kubexm_plan::{SlotName, SlotProvider, Step, Undo};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::EtcdKind;
 
 use super::context::RenewContext;
+use super::site;
 use crate::modules::issued::Slots;
 
 /// kubeadm's kubeconfigs of a control plane.
 const KUBECONFIGS: [&str; 4] =
     [ADMIN_CONF, SUPER_ADMIN_CONF, "/etc/kubernetes/controller-manager.conf", "/etc/kubernetes/scheduler.conf"];
 const DAY_S: i64 = 24 * 3600;
-const KUBELET: &str = "kubelet.service";
 const YOURS: &str =
     "it is your site's, which has to renew it: no command of kubexm-install changes the CA of a running cluster";
 
@@ -221,17 +221,10 @@ impl<'a> Authorities<'a> {
     }
 
     fn kubelet(&self, host: &str, ca: Option<AuthorityRenewed>) -> Step {
-        let unit = Unit {
-            name: KUBELET.to_owned(),
-            enabled: true,
-            running: Some(true),
-            loaded: vec![KUBELET_CONF.to_owned()],
-            reloaded: Vec::new(),
-        };
         Step::on(host, "certs.kubelet-authority", "Let kubelet trust the renewed CA, and restart it")
             .ensure_all(ca)
             .ensure(trusts(KUBELET_CONF))
-            .ensure(unit)
+            .ensure(site::kubelet())
             .timeout_s(300)
             .undo(Undo::RestoreBefore)
             .build()

@@ -13,7 +13,6 @@ use crate::modules::site_certificates::{HostContent, HostFile, files_of};
 use crate::requests;
 use crate::signed::SignedCertificate;
 
-const KUBELET: &str = "kubelet.service";
 const NO_NEWER: &str = "and your site's CA has signed no newer one";
 
 /// What mends such problems; none where there is none of them.
@@ -76,6 +75,17 @@ fn without(cx: &RenewContext<'_>, on_host: &Certificate, request: &CertificateRe
     format!("{}: {} is due, {NO_NEWER} ({}: {why})", on_host.host, on_host.path, request.name)
 }
 
+/// kubelet, which reads its kubeconfig when it starts.
+pub(super) fn kubelet() -> Unit {
+    Unit {
+        name: "kubelet.service".to_owned(),
+        enabled: true,
+        running: Some(true),
+        loaded: vec![KUBELET_CONF.to_owned()],
+        reloaded: Vec::new(),
+    }
+}
+
 /// The steps that replace them: what static pods read, and kubelet's credentials with its restart.
 pub(super) fn steps(host: &str, files: Vec<HostFile>, slots: &mut Slots, texts: &mut Texts) -> Vec<Step> {
     let mut in_plan = |file: HostFile| {
@@ -107,13 +117,6 @@ pub(super) fn steps(host: &str, files: Vec<HostFile>, slots: &mut Slots, texts: 
         steps.push(Step::on(host, "certs.site", title).ensure_all(others).undo(Undo::RestoreBefore).build());
     }
     for file in of_kubelet {
-        let unit = Unit {
-            name: KUBELET.to_owned(),
-            enabled: true,
-            running: Some(true),
-            loaded: vec![KUBELET_CONF.to_owned()],
-            reloaded: Vec::new(),
-        };
         steps.push(
             Step::on(
                 host,
@@ -121,7 +124,7 @@ pub(super) fn steps(host: &str, files: Vec<HostFile>, slots: &mut Slots, texts: 
                 "Give kubelet the certificate that your site's CA has signed, and restart it",
             )
             .ensure(in_plan(file))
-            .ensure(unit)
+            .ensure(kubelet())
             .timeout_s(300)
             .undo(Undo::RestoreBefore)
             .build(),
