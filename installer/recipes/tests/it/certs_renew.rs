@@ -309,6 +309,11 @@ fn a_member_that_is_down_or_an_api_that_does_not_answer_is_mended_first() {
     let mut site = Site::of(3, 0, 30);
     site.running.etcd[1].healthy = false;
     site.refused("members of etcd are not healthy");
+    site.refused("`kubexm-install delete-node` removes one that is gone for good");
+    // One that was deleted, of a cluster.yaml that names its host still.
+    let mut site = Site::of(3, 0, 30);
+    site.running.etcd.remove(1);
+    site.refused("only 2 were seen, and not that of node2: start it; a host that was deleted is added again (`kubexm-install add-node`)");
     let mut site = Site::of(1, 0, 30);
     site.running.server_version = None;
     site.refused("the API server does not answer, and no certificate has ended");

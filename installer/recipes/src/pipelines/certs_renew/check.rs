@@ -160,19 +160,21 @@ fn unhealthy(cx: &RenewContext<'_>) -> Vec<String> {
     let down: Vec<&str> =
         running.etcd.iter().filter(|member| !member.healthy).map(|member| member.name.as_str()).collect();
     if !down.is_empty() {
-        let gone = match cx.cluster.etcd.kind {
-            EtcdKind::Kubexm => "one that is gone for good is replaced by hand (docs/operations/etcd.md)",
-            _ => "`kubexm-install delete-node` removes one that is gone for good",
-        };
+        let gone = "`kubexm-install delete-node` removes one that is gone for good";
         problems.push(format!(
             "members of etcd are not healthy: {}; each restart needs the others, so start them first ({gone})",
             down.join(", ")
         ));
     } else if running.etcd.len() < members {
+        let names = |host: &&String| running.etcd.iter().any(|member| member.name == **host);
+        let missing: Vec<&str> =
+            cx.cluster.etcd_members().iter().filter(|host| !names(host)).map(|host| host.as_str()).collect();
+        let gaps = if gaps.is_empty() { String::new() } else { format!(" ({})", gaps.join("; ")) };
         problems.push(format!(
-            "of {members} members of etcd only {} were seen ({})",
+            "of {members} members of etcd that cluster.yaml names only {} were seen, and not that of {}{gaps}: start it; a host that was deleted \
+             is added again (`kubexm-install add-node`), or taken out of spec.roleGroups",
             running.etcd.len(),
-            gaps.join("; ")
+            missing.join(", "),
         ));
     }
     problems
