@@ -37,6 +37,8 @@ pub fn renewed(certificate: &str, key: &str, ends: i64) -> Result<String, String
         return Err("it has not exactly one certificate".to_owned());
     }
     let der = CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(|error| error.to_string())?;
+    // First: x509-cert makes room for what a length says before it looks whether that many bytes are there.
+    X509Certificate::from_der(&der).map_err(|error| format!("its certificate cannot be read: {error}"))?;
     let mut one = Certificate::from_der(&der).map_err(|error| format!("its certificate cannot be read: {error}"))?;
     if one.tbs_certificate.issuer != one.tbs_certificate.subject {
         return Err("another authority has signed it, which has to renew it".to_owned());

@@ -2,6 +2,9 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P384_SHA384,
 };
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
 use super::*;
 use crate::fake::{CA, CA_KEY};
 
@@ -78,6 +81,15 @@ fn what_cannot_be_renewed_is_refused_by_name_and_without_the_key() {
     let under = params("kubernetes").signed_by(&key, &Issuer::from_params(&root, &other)).expect("a certificate").pem();
     assert!(refused(&under, &key.serialize_pem()).contains("another authority has signed it"));
     assert!(renewed(&ca, &key.serialize_pem(), -1).is_err());
+}
+
+/// A fuzzer's: a name in it says that it has 50 MB, for which x509-cert makes room before it looks.
+#[test]
+fn a_length_that_leads_out_of_the_certificate_is_refused_before_anything_is_made_of_it() {
+    let der = include_bytes!("../../../../bundle-spec/archive/fuzz/corpus/certificate/long-name.der");
+    let text = format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", BASE64.encode(der));
+    let text = renewed(&text, CA_KEY, ENDS).expect_err("refused");
+    assert!(text.starts_with("its certificate cannot be read: Parsing Error"), "{text}");
 }
 
 #[test]
