@@ -83,7 +83,7 @@ fn what_cannot_be_renewed_is_refused_by_name_and_without_the_key() {
     assert!(renewed(&ca, &key.serialize_pem(), -1).is_err());
 }
 
-/// A fuzzer's: a name in it says that it has 50 MB, for which x509-cert makes room before it looks.
+/// A fuzzer's: a length in it leads far out of it, and x509-cert makes room for that before it looks.
 #[test]
 fn a_length_that_leads_out_of_the_certificate_is_refused_before_anything_is_made_of_it() {
     let der = include_bytes!("../../../../bundle-spec/archive/fuzz/corpus/certificate/long-name.der");
