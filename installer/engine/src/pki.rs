@@ -135,8 +135,9 @@ impl ClusterPki {
     /// Whether the authorities among these files have the keys of those in the folder: they are the same ones, maybe with other ends.
     pub fn has_keys_of(&self, files: &PkiFiles) -> Result<bool, EngineError> {
         for file in [Authority::Registry, Authority::Etcd].map(Self::file_of) {
-            let key = files.0.get(&file).map(|text| pem::parse(&self.folder.path(&file), text)).transpose()?;
-            if key.map(|pair| pair.key.trim().to_owned()) != self.read(&file)?.map(|pair| pair.key.trim().to_owned()) {
+            let theirs = files.0.get(&file).map(|text| pem::parse(&self.folder.path(&file), text)).transpose()?;
+            let ours = self.read(&file)?;
+            if theirs.as_ref().map(|pair| pair.key.trim()) != ours.as_ref().map(|pair| pair.key.trim()) {
                 return Ok(false);
             }
         }

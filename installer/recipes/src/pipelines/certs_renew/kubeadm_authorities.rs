@@ -30,7 +30,7 @@ pub(super) struct Authorities<'a> {
     all: Vec<Shared<'a>>,
     /// One sentence each.
     pub warnings: Vec<String>,
-    /// One of them has ended.
+    /// One of them has ended, and what hangs on it is down.
     pub ended: bool,
 }
 
