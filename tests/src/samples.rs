@@ -7,7 +7,7 @@ mod plans;
 mod sample;
 
 use kubexm_plan::Pipeline;
-use kubexm_spec::cluster::RegistryKind;
+use kubexm_spec::cluster::{EtcdKind, RegistryKind};
 
 pub use fleets::{ADOPTED, FLEETS, LOST, RENEWED, SAMPLES};
 pub use sample::{MOVED, Sample};
@@ -21,7 +21,9 @@ impl Sample {
     /// Whether a pipeline has anything to do in it.
     pub fn is_for(&self, pipeline: Pipeline) -> bool {
         match pipeline {
-            Pipeline::Create | Pipeline::CertsRenew | Pipeline::Restore | Pipeline::Reset => true,
+            Pipeline::Create | Pipeline::CertsRenew | Pipeline::Reset => true,
+            // What is in an etcd of the user's is not restored.
+            Pipeline::Restore => self.cluster().etcd.kind != EtcdKind::External,
             // One that kubeadm could have made; a host without a node's role is not adopted.
             Pipeline::Adopt => [SAMPLES[0].name, FLEETS[0].name].contains(&self.name),
             // With etcd of kubeadm's, where one host begins alone and others join.

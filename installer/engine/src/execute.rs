@@ -231,7 +231,7 @@ impl<'p> StepRunner<'_, 'p> {
         match job {
             Job::Step(index) => Ok(Done::Step(index, self.carry(&self.attempt.plan.steps[index]).await?)),
             Job::Host(host) => {
-                let _changing = self.seen.changing();
+                let _changing = self.seen.changing_host();
                 self.attempt.collect_evidence(host).await;
                 let why = self.attempt.lock().replay().first_failure_of(self.attempt.plan, host);
                 let scope = Scope::Host { host: host.to_owned() };

@@ -134,7 +134,7 @@ impl StepRunner<'_, '_> {
         }
         self.slots.complete(step, &mut given, used).await.map_err(of_slot)?;
         // Dropped at the end of this attempt, even on a timeout while the host is still working.
-        let _changing = self.seen.changing();
+        let _changing = self.seen.changing(step);
         let (sequence, before) = self.prepare(step, &found).map_err(Trouble::Run)?;
         self.deliver(step, link, &found, ends).await?;
         let run = self.attempt.lock().id().to_string();

@@ -11,7 +11,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use kubexm_plan::{Plan, Probe, Step, StepId, Survey};
+use kubexm_plan::cluster_facts::applied;
+use kubexm_plan::{Op, Plan, Probe, Step, StepId, Survey};
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +36,9 @@ pub(crate) struct SurveyCache {
     at: Instant,
     /// Number of starts and ends of changes.
     changes: AtomicUsize,
-    /// Value of `changes` when the first check of a pod's network started.
+    /// The same of those that may have an effect on a pod's network.
+    network_changes: AtomicUsize,
+    /// Value of `network_changes` when the first check of a pod's network started.
     before_check: AtomicUsize,
     /// Whether the last check from inside a pod is remembered and no host has changed since.
     remembered: bool,
@@ -59,6 +62,7 @@ impl SurveyCache {
             holding: BTreeSet::new(),
             at: Instant::now(),
             changes: AtomicUsize::new(0),
+            network_changes: AtomicUsize::new(0),
             before_check: AtomicUsize::new(usize::MAX),
             remembered: false,
         }
@@ -88,27 +92,39 @@ impl SurveyCache {
         self.changes.load(Ordering::SeqCst) == 0 && self.at.elapsed() < GOOD_FOR && self.holding.contains(&step.id)
     }
 
-    /// The run is about to change something. It is counted again when the guard is dropped, since an observation in
+    /// The run is about to do a step. It is counted again when the guard is dropped, since an observation in
     /// between may be from before or after the change.
-    pub(crate) fn changing(&self) -> Changing<'_> {
-        self.change();
-        Changing(self)
+    pub(crate) fn changing(&self, step: &Step) -> Changing<'_> {
+        self.begin_change(only_records(step))
     }
 
-    fn change(&self) {
+    /// The same of a host that is rolled back.
+    pub(crate) fn changing_host(&self) -> Changing<'_> {
+        self.begin_change(false)
+    }
+
+    fn begin_change(&self, only_records: bool) -> Changing<'_> {
+        self.change(only_records);
+        Changing { cache: self, only_records }
+    }
+
+    fn change(&self, only_records: bool) {
         self.changes.fetch_add(1, Ordering::SeqCst);
+        if !only_records {
+            self.network_changes.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     /// A step starts that checks the pod network from inside.
     pub(crate) fn begin(&self, step: &Step) {
         if is_network_check(step) {
-            self.before_check.fetch_min(self.changes.load(Ordering::SeqCst), Ordering::SeqCst);
+            self.before_check.fetch_min(self.network_changes.load(Ordering::SeqCst), Ordering::SeqCst);
         }
     }
 
-    /// Whether the network was checked after the last change.
+    /// Whether the network was checked after the last change that may have an effect on it.
     fn checked_last(&self) -> bool {
-        self.before_check.load(Ordering::SeqCst) == self.changes.load(Ordering::SeqCst)
+        self.before_check.load(Ordering::SeqCst) == self.network_changes.load(Ordering::SeqCst)
     }
 
     /// After a successful run: stores its check of the network for the next run, if nothing was changed after it. If
@@ -132,12 +148,25 @@ impl SurveyCache {
 }
 
 /// While it exists, something is being changed.
-pub(crate) struct Changing<'s>(&'s SurveyCache);
+pub(crate) struct Changing<'s> {
+    cache: &'s SurveyCache,
+    only_records: bool,
+}
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
-        self.0.change();
+        self.cache.change(self.only_records);
     }
+}
+
+/// Whether a step only writes down what a run has done, on hosts or in the cluster: that is its end, after the checks.
+fn only_records(step: &Step) -> bool {
+    let records = |op: &Op| match op {
+        Op::Stamp(_) => true,
+        Op::KubeObject(object) => [applied::CONFIG_MAP, applied::UPGRADED].contains(&object.name.as_str()),
+        _ => false,
+    };
+    !step.ops.is_empty() && step.ops.iter().all(records)
 }
 
 /// What no host can answer alone is asked when everything else holds, as each host asks what it can answer.
@@ -225,6 +254,7 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use kubexm_plan::Undo;
+    use kubexm_plan::op::{KubeObject, Stamp};
 
     use super::*;
 
@@ -254,10 +284,10 @@ mod tests {
     fn a_network_check_before_or_during_a_change_is_not_remembered() {
         let seen = SurveyCache::nothing();
         assert!(!seen.checked_last(), "there was none");
-        seen.change();
+        seen.change(false);
         seen.begin(&check());
         assert!(seen.checked_last());
-        seen.change();
+        seen.change(false);
         assert!(!seen.checked_last(), "what was under way ended after it had begun");
         seen.begin(&check());
         assert!(!seen.checked_last(), "the first of the checks was too early");
@@ -266,9 +296,25 @@ mod tests {
     #[test]
     fn a_network_check_during_an_abandoned_change_is_not_remembered() {
         let seen = SurveyCache::nothing();
-        let changing = seen.changing();
+        let changing = seen.changing_host();
         seen.begin(&check());
         drop(changing);
+        assert!(!seen.checked_last());
+    }
+
+    #[test]
+    fn a_check_is_remembered_though_the_run_then_writes_down_what_it_has_done() {
+        let stamp = Stamp { cluster: "lab".to_owned(), id: None, bundle: None, adopted: false };
+        let object = |name: &str| KubeObject::new(name, Digest::of("text"));
+        let of = |op: Op| Step::on("a", "record", "Record").ensure(op).undo(Undo::RestoreBefore).build();
+        let seen = SurveyCache::nothing();
+        seen.begin(&check());
+        for op in [Op::from(stamp), Op::from(object(applied::CONFIG_MAP)), Op::from(object(applied::UPGRADED))] {
+            drop(seen.changing(&of(op)));
+            assert!(seen.checked_last());
+        }
+        assert!(!seen.holds(&check()), "every step is observed in its turn after any change");
+        drop(seen.changing(&of(Op::from(object("flannel")))));
         assert!(!seen.checked_last());
     }
 
@@ -277,7 +323,7 @@ mod tests {
         let step = check();
         let seen = SurveyCache { holding: BTreeSet::from([step.id.clone()]), ..SurveyCache::nothing() };
         assert!(seen.holds(&step));
-        seen.change();
+        seen.change(true);
         assert!(!seen.holds(&step));
     }
 }

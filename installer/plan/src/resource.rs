@@ -29,6 +29,8 @@ pub enum Resource {
     Swap,
     /// SELinux's mode.
     Selinux,
+    /// A boolean of SELinux's policy.
+    SelinuxBoolean(String),
     /// The host's name.
     Hostname,
     /// Host names in /etc/hosts.
@@ -129,6 +131,7 @@ impl fmt::Display for Resource {
             Self::Module(name) => write!(f, "module {name}"),
             Self::Swap => f.write_str("swap"),
             Self::Selinux => f.write_str("SELinux"),
+            Self::SelinuxBoolean(name) => write!(f, "SELinux boolean {name}"),
             Self::Hostname => f.write_str("hostname"),
             Self::HostNames => f.write_str("host names"),
             Self::Nameservers => f.write_str("nameservers"),

@@ -116,7 +116,7 @@ impl Fleet for Rooted {
 
     fn fresh(sample: &Sample, plan: &CheckedPlan) -> Self {
         let fleet = Self::of(sample.hosts().into_iter().chain([CONTROLLER.to_owned()]).collect());
-        let facts = sample.facts();
+        let (facts, external) = (sample.facts(), sample.cluster().etcd.external);
         for (host, address) in fleet.hosts.iter().zip(11_u8..) {
             let root = fleet.root(host);
             std::fs::create_dir_all(&root).expect("a folder");
@@ -139,6 +139,10 @@ impl Fleet for Rooted {
             let system = fleet.system(host);
             system.put("interfaces.json", interfaces.to_string().as_bytes()).expect("written");
             system.serve_images_of(plan.plan()).expect("a registry");
+            if let Some(etcd) = &external {
+                let endpoints = serde_json::json!({"endpoints": etcd.endpoints, "keys": {}});
+                system.put("external-etcd.json", endpoints.to_string().as_bytes()).expect("written");
+            }
             if let Some(installed) = facts.get(host).and_then(|facts| facts.packages.as_ref()) {
                 system.set_packages(&installed.list).expect("written");
             }

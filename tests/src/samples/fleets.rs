@@ -58,7 +58,7 @@ const THREE_PLANES: Sample = Sample {
 };
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 23] = [
+pub const FLEETS: [Sample; 24] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -169,6 +169,16 @@ pub const FLEETS: [Sample; 23] = [
         added: &["node2", "node3"],
         deleted: &["node2", "node3"],
         upgraded: MINOR,
+        ..ONE
+    },
+    Sample {
+        name: "etcd of the user's, below a prefix",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1, node2], worker: [node3]}",
+        spec: "  etcd: {type: external, externalConfig: {endpoints: [\"https://10.0.9.1:2379\"], caFile: etcd/ca.crt, \
+               certFile: etcd/client.crt, keyFrom: {env: ETCD_KEY}, prefix: /demo}}\n",
+        added: &["node2", "node3"],
+        deleted: &["node2", "node3"],
         ..ONE
     },
     Sample {

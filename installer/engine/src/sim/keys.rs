@@ -30,6 +30,7 @@ pub(super) fn key(resource: &Resource) -> Option<Key> {
         Resource::Module(name) => Key::Host(format!("module:{name}")),
         Resource::Swap => Key::Host("swap".to_owned()),
         Resource::Selinux => Key::Host("selinux".to_owned()),
+        Resource::SelinuxBoolean(name) => Key::Host(format!("selinux-boolean:{name}")),
         Resource::Hostname => Key::Host("hostname".to_owned()),
         Resource::HostNames => Key::Host("hosts".to_owned()),
         Resource::Nameservers => Key::Host("resolver".to_owned()),

@@ -39,6 +39,10 @@ pub(super) fn answer(system: &RootedSystem, request: &HttpsRequest<'_>) -> Resul
     };
     let answer = match path.as_str() {
         "v3/maintenance/status" => json!({"version": "3.6.5", "leader": "1", "header": {"cluster_id": "88"}}),
+        "v3/cluster/member/list" => {
+            let member = |(id, url): (usize, &String)| json!({"ID": id.to_string(), "name": format!("theirs{id}"), "peerURLs": [url.replace(":2379", ":2380")], "clientURLs": [url]});
+            json!({"members": (1..).zip(&etcd.endpoints).map(member).collect::<Vec<_>>()})
+        }
         "v3/kv/range" => {
             let limit = body["limit"].as_str().and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
             let found: Vec<_> = etcd.keys.iter().filter(|(one, _)| is_in(one)).collect();

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use kubexm_plan::etcd::KEYSPACE;
 use kubexm_plan::kubeadm_certificates::{CLUSTER_CA_SECRET, MANAGED};
 use serde_json::json;
 
@@ -61,6 +62,10 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
         }
     }
     let external = has_external_etcd(&config);
+    if external && system.at(KEYSPACE).exists() {
+        state.cluster.apart = true;
+        state.cluster.of_the_user = true;
+    }
     let mut had = Vec::new();
     if external && !state.cluster.has_quorum() {
         return refuse("ExternalEtcdVersion: etcd does not answer".to_owned());

@@ -170,6 +170,7 @@ impl System for RootedSystem {
             "bash" => scripts::bash(self, &args)?,
             "getent" => Output::failed(2, ""),
             "xfs_info" => Output::text(self.read(&format!("{FOLDER}/xfs-info")).unwrap_or_default()),
+            "setsebool" => self.setsebool(&args)?,
             "restorecon" => {
                 let before = self.read(&format!("{FOLDER}/{RELABELLED}")).unwrap_or_default();
                 self.put(RELABELLED, format!("{before}{}\n", args.join(" ")).as_bytes())?;
@@ -385,6 +386,20 @@ impl RootedSystem {
             return Ok(Output::failed(255, format!("swapoff: {device}: swapoff failed: Invalid argument")));
         }
         std::fs::write(&path, lines.join("\n") + "\n").map_err(OpError::path("write", &path))?;
+        Ok(Output::default())
+    }
+
+    /// Refuses what the policy does not have, as the real one does.
+    fn setsebool(&self, args: &[&str]) -> Result<Output, OpError> {
+        let Some((name, value)) = args.last().and_then(|arg| arg.split_once('=')) else {
+            return Ok(Output::failed(1, "usage:  setsebool [ -NPV ] boolean value | bool1=val1 bool2=val2..."));
+        };
+        let path = self.at(&format!("/sys/fs/selinux/booleans/{name}"));
+        if !path.exists() {
+            return Ok(Output::failed(1, format!("Boolean {name} is not defined")));
+        }
+        let text = if value == "on" { "1 1" } else { "0 0" };
+        std::fs::write(&path, text).map_err(OpError::path("write", &path))?;
         Ok(Output::default())
     }
 }

@@ -67,6 +67,9 @@ pub(super) struct Cluster {
     /// etcd is not kubeadm's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub apart: bool,
+    /// It is one of the user's, which answers.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub of_the_user: bool,
     /// Hosts with an API server, if so; else they are those of the members.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub planes: BTreeSet<String>,
@@ -129,6 +132,9 @@ impl Cluster {
 
     /// Whether more than half of the members are up.
     pub(super) fn has_quorum(&self) -> bool {
+        if self.of_the_user {
+            return true;
+        }
         let voters = || self.members.values().filter(|member| !member.learner);
         voters().filter(|member| !member.dead).count() * 2 > voters().count()
     }

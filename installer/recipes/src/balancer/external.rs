@@ -9,9 +9,10 @@ mod nginx;
 use std::net::{IpAddr, SocketAddr};
 
 use kubexm_plan::balancer::{HAPROXY, HostProxy, KEEPALIVED_CONFIG, KEEPALIVED_UNIT, NGINX};
-use kubexm_plan::op::{Dir, File, StateDir, Sysctl, Unit};
+use kubexm_plan::facts::SelinuxState;
+use kubexm_plan::op::{Dir, File, SelinuxBoolean, StateDir, Sysctl, Unit};
 use kubexm_plan::{Probe, Step, Undo};
-use kubexm_spec::cluster::{BALANCER_STATUS_PORT, Cluster, ExternalKind, LoadBalancerMode};
+use kubexm_spec::cluster::{BALANCER_STATUS_PORT, Cluster, ExternalKind, LoadBalancerMode, Selinux};
 use minijinja::context;
 
 use super::BackEnd;
@@ -181,6 +182,7 @@ pub fn step(
             values: [(NONLOCAL_BIND.to_owned(), "1".to_owned())].into(),
             remembered: Default::default(),
         })
+        .ensure_all(booleans(cx.cluster, node, proxy))
         .ensure(Dir { path: FOLDER.to_owned(), mode: 0o755 })
         .ensure_all(files)
         .ensure_all(proxy.checker.map(|_| StateDir::at(nginx::STATE)))
@@ -198,6 +200,15 @@ pub fn step(
         .undo(Undo::RestoreBefore)
         .build();
     Ok(Some(draft.depends_on_all(step)))
+}
+
+/// What the policy of a host that enforces SELinux has to allow: haproxy to listen and connect at any port, nginx to connect, keepalived's
+/// script to ask the proxy.
+fn booleans(cluster: &Cluster, node: &PlannedHost<'_>, proxy: &HostProxy) -> Vec<SelinuxBoolean> {
+    let enforces = node.facts.selinux == SelinuxState::Enforcing && cluster.system.selinux != Selinux::Permissive;
+    let of_proxy = if proxy == &NGINX { "httpd_can_network_connect" } else { "haproxy_connect_any" };
+    let names = [of_proxy, "keepalived_connect_any"].into_iter().filter(|_| enforces);
+    names.map(|name| SelinuxBoolean { name: name.to_owned() }).collect()
 }
 
 /// The distribution's own units of programs that were there before: at the next boot they would start beside ours. Those of

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use kubexm_plan::StepId;
+use kubexm_spec::cluster::EtcdKind;
 
 use super::{ClusterHosts, ControlPlane, Prepared};
 use crate::balancer::{self, kube_vip};
-use crate::context::PlannedHost;
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft, rolling};
 use crate::error::RecipeError;
 use crate::modules::{audit, join, kubeconfig, site_certificates};
@@ -24,8 +25,7 @@ impl Joined<'_> {
     }
 }
 
-/// Joins control planes one at a time: two etcd members that are added at once could cost the quorum, and changed audit
-/// files with which the API server does not start stop only one control plane. Workers join all at once, as soon as the first API server answers: they wait neither for further control planes (etcd works
+/// Joins control planes one at a time where that matters ([`at_once`]). Workers join all at once, as soon as the first API server answers: they wait neither for further control planes (etcd works
 /// while a member is added, and kubeadm retries during its pauses) nor for the pod network (their kubelet registers
 /// meanwhile, and no pod can start there before the network's own pod runs).
 pub fn join<'a>(
@@ -39,7 +39,7 @@ pub fn join<'a>(
     for node in &site.others {
         chains.push(joined.chain(draft, site, prepared, cluster, node)?);
     }
-    rolling(&mut chains, 1);
+    rolling(&mut chains, at_once(draft.cx, site)?);
     for node in site.workers() {
         chains.push(joined.chain(draft, site, prepared, cluster, node)?);
     }
@@ -47,6 +47,15 @@ pub fn join<'a>(
         draft.add(chain);
     }
     Ok(joined)
+}
+
+/// How many control planes join at a time. One with kubeadm's etcd: two members that are added at once could cost the quorum. One where audit
+/// files may change under API servers that run: files with which one does not start stop only that one. Otherwise a join changes nothing that
+/// another one needs.
+fn at_once(cx: &PlanContext<'_>, site: &ClusterHosts<'_>) -> Result<usize, RecipeError> {
+    let has_members = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
+    let reloads = cx.kubernetes()?.audit.is_some() && site.others.iter().any(|node| node.facts.joined);
+    Ok(if has_members || reloads { 1 } else { site.others.len() })
 }
 
 impl<'a> Joined<'a> {

@@ -125,21 +125,19 @@ fn guarded(input: &PreflightInput<'_>, host: &ObservedHost<'_>, proxy: &str, rep
             "allow protocol vrrp from the other hosts of the role loadbalancer, or set `system.firewall: off`",
         );
     }
-    if host.facts.selinux == SelinuxState::Enforcing && input.cx.cluster.system.selinux != Selinux::Permissive {
+    let enforces =
+        host.facts.selinux == SelinuxState::Enforcing && input.cx.cluster.system.selinux != Selinux::Permissive;
+    if enforces && proxy == NGINX.program {
+        // Booleans are set by the step; no boolean is about the ports at which nginx listens.
         let port = input.cx.cluster.load_balancer.mode.port();
-        let allow = if proxy == NGINX.program {
-            format!(
-                "`setsebool -P httpd_can_network_connect on keepalived_connect_any on`, `semanage port -a -t http_port_t -p tcp {port}` and \
-                 `semanage port -m -t http_port_t -p tcp {BALANCER_STATUS_PORT}`"
-            )
-        } else {
-            "`setsebool -P haproxy_connect_any on keepalived_connect_any on`".to_owned()
-        };
         report.warn(
             host.name(),
             "SELinux enforcing on a host of the load balancer",
-            format!("a policy that lets {proxy} use the API's ports, and keepalived ask {proxy}"),
-            format!("run {allow} there, or set `system.selinux: permissive`"),
+            format!("a policy that lets {proxy} listen at {port} and {BALANCER_STATUS_PORT}"),
+            format!(
+                "run `semanage port -a -t http_port_t -p tcp {port}` and `semanage port -m -t http_port_t -p tcp {BALANCER_STATUS_PORT}` \
+                 there, or set `system.selinux: permissive`"
+            ),
         );
     }
 }

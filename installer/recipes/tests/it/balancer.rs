@@ -3,11 +3,12 @@
 
 use kubexm_plan::balancer::MovedBy;
 use kubexm_plan::cluster_facts::AppliedCluster;
+use kubexm_plan::facts::SelinuxState;
 use kubexm_plan::op::Op;
 use kubexm_plan::{ClusterFacts, Probe};
 use kubexm_recipes::{add_node, sample};
 use kubexm_spec::ExitCode;
-use kubexm_spec::cluster::{InternalKind, LoadBalancerMode};
+use kubexm_spec::cluster::{ExternalKind, InternalKind, LoadBalancerMode, Selinux};
 
 use crate::common::{Site, text};
 
@@ -72,4 +73,39 @@ fn every_control_plane_with_kube_vip_is_asked_for_the_address_once_all_run_it() 
         let order = kubexm_plan::lint::Order::of(&plan);
         assert!(order.is_earlier(at("node3/balancer.rights"), at("node1/check.holder")));
     }
+}
+
+#[test]
+fn a_host_of_the_load_balancer_that_enforces_selinux_gets_the_booleans_that_its_programs_need() {
+    let booleans = |kind, found: SelinuxState, wanted: Selinux| -> Vec<String> {
+        let mut cluster = sample::fleet(1, 1);
+        cluster.hosts.push(sample::host("lb1", 23));
+        cluster.role_groups.load_balancer = vec!["lb1".to_owned()];
+        cluster.load_balancer.mode = LoadBalancerMode::External {
+            kind,
+            vip: [10, 77, 0, 100].into(),
+            port: 6443,
+            interface: None,
+            virtual_router_id: None,
+        };
+        cluster.system.selinux = wanted;
+        let mut site = Site::of(cluster);
+        site.facts.values_mut().for_each(|facts| facts.selinux = found);
+        let plan = site.create().unwrap();
+        let name = |op: &Op| if let Op::SelinuxBoolean(boolean) = op { Some(boolean.name.clone()) } else { None };
+        let of_host = |host: &str| {
+            let steps = plan.steps.iter().filter(|step| step.host == host);
+            steps.flat_map(|step| &step.ops).filter_map(name).collect::<Vec<_>>()
+        };
+        assert!(of_host("node1").is_empty());
+        of_host("lb1")
+    };
+    let (kh, kn) = (ExternalKind::KubexmKh, ExternalKind::KubexmKn);
+    assert_eq!(booleans(kh, SelinuxState::Enforcing, Selinux::Keep), ["haproxy_connect_any", "keepalived_connect_any"]);
+    assert_eq!(
+        booleans(kn, SelinuxState::Enforcing, Selinux::Confine),
+        ["httpd_can_network_connect", "keepalived_connect_any"]
+    );
+    assert!(booleans(kh, SelinuxState::Enforcing, Selinux::Permissive).is_empty());
+    assert!(booleans(kh, SelinuxState::Absent, Selinux::Keep).is_empty());
 }

@@ -3,6 +3,7 @@
 use kubexm_plan::op::{Act, EtcdEndpoints, EtcdServers, File};
 use kubexm_plan::{ClusterFacts, Op, Plan, Step, Undo, etcd, lint};
 use kubexm_recipes::{Recipe, RecipeError, preflight, preflight_before_join, sample};
+use kubexm_spec::cluster::{Audit, EtcdKind};
 
 use crate::common::{Site, member, node_facts};
 
@@ -290,4 +291,30 @@ fn other_settings_beside_a_member_and_members_without_data_are_refused_still() {
     // etcd2 was in the list, and is not in cluster.yaml: no member is taken from a node that stays.
     let fewer = found(&|site| site.cluster.role_groups.etcd.retain(|name| name != "etcd2"));
     assert!(fewer.contains("etcd.external.endpoints"), "{fewer}");
+}
+
+#[test]
+fn control_planes_join_at_once_where_no_member_of_etcd_comes_with_them() {
+    let joins_in_order = |kind: EtcdKind, audit: bool, joined: &[&str]| {
+        let mut cluster = sample::fleet(3, 0);
+        cluster.etcd.kind = kind;
+        if kind == EtcdKind::Kubexm {
+            cluster.role_groups.etcd.clone_from(&cluster.role_groups.control_plane);
+        }
+        cluster.kubernetes.as_mut().unwrap().audit = audit.then(Audit::default);
+        let mut site = Site::of(cluster);
+        for name in joined {
+            site.facts.get_mut(*name).unwrap().joined = true;
+        }
+        let plan = site.create().unwrap();
+        let at = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).unwrap();
+        let order = lint::Order::of(&plan);
+        assert!(order.is_earlier(at("node1/control-plane.init"), at("node2/join.node")));
+        order.is_earlier(at("node2/join.node"), at("node3/join.node"))
+    };
+    assert!(joins_in_order(EtcdKind::Kubeadm, false, &[]));
+    assert!(!joins_in_order(EtcdKind::Kubexm, false, &[]));
+    // Fresh ones have nothing that a bad policy could take away; of those that run, one API server after the other gets it.
+    assert!(!joins_in_order(EtcdKind::Kubexm, true, &[]));
+    assert!(joins_in_order(EtcdKind::Kubexm, true, &["node1", "node2", "node3"]));
 }
