@@ -226,6 +226,19 @@ their_status() { fleet status -f "$FLEET_YAML" --json | grep -q '"name":"theirs"
 check "status shows its member" their_status
 check "a second create changes nothing on any host" fleet_changes_nothing
 check "a backup is made of it" install backup --to "$WORK/their-backups" -f "$FLEET_YAML"
+THEIR_NEXT_YAML=$WORK/their-next.yaml
+THEIR_NEXT_FILE=$WORK/their-next.tar.zst
+their_next_bundle() {
+  sed "s/version: v$LAB_K8S\$/version: v$LAB_K8S_NEXT/" "$FLEET_YAML" > "$THEIR_NEXT_YAML"
+  "$BUNDLE" build -f "$THEIR_NEXT_YAML" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$THEIR_NEXT_FILE"
+}
+their_upgrade() { install upgrade --bundle "$THEIR_NEXT_FILE" -f "$THEIR_NEXT_YAML" -y --accept-new-host-keys "$@"; }
+their_versions() { [ "$(kubectl_on n1 get nodes -o 'jsonpath={.items[*].status.nodeInfo.kubeletVersion}')" = "v$LAB_K8S_NEXT v$LAB_K8S_NEXT" ]; }
+check "a bundle of v$LAB_K8S_NEXT is built for it" their_next_bundle
+check "its nodes are upgraded beside that etcd" says 0 "no snapshot is taken" their_upgrade
+check "every node has the new version" their_versions
+check "no snapshot of what others have there was taken" exits 1 lab host root n1 'ls /var/lib/kubexm/snapshots/before-*'
+check "an upgrade again changes nothing" says 0 "0 steps changed something" their_upgrade
 theirs put /lab/registry2/x y
 their_backup() { find "$WORK/their-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1; }
 other_backup() { find "$WORK/etcd-backups" -mindepth 1 -maxdepth 1 -name 'lab-*' | tail -n 1; }

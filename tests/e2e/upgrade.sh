@@ -83,10 +83,11 @@ static_pods_are() {
 }
 # A reset leaves it, since it is the operator's.
 snapshot_removed() { lab host root n1 'rm /var/lib/kubexm/snapshots/before-v*.db && rmdir /var/lib/kubexm/snapshots /var/lib/kubexm'; }
-# etcd_is VERSION: by each member's own word
+# etcd_is VERSION: by the own word of each of MEMBERS
+MEMBERS=(n1 n2)
 etcd_is() {
   local host found
-  for host in n1 n2; do
+  for host in "${MEMBERS[@]}"; do
     found=$(lab host root "$host" env ETCDCTL_API=3 etcdctl --endpoints https://127.0.0.1:2379 --cacert /etc/kubernetes/pki/etcd/ca.crt \
       --cert /etc/kubernetes/pki/etcd/healthcheck-client.crt --key /etc/kubernetes/pki/etcd/healthcheck-client.key endpoint status) || return 1
     echo "$host: $found"

@@ -179,6 +179,7 @@ pub const FLEETS: [Sample; 24] = [
                certFile: etcd/client.crt, keyFrom: {env: ETCD_KEY}, prefix: /demo}}\n",
         added: &["node2", "node3"],
         deleted: &["node2", "node3"],
+        upgraded: MINOR,
         ..ONE
     },
     Sample {

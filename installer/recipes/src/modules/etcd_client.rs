@@ -33,10 +33,7 @@ pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>, members: &[Member]) -
             let pair = draft.issued(issued());
             ([ca].into_iter().chain(pair).collect(), etcd::urls(members), false)
         }
-        (EtcdKind::External, Some(external)) => {
-            let urls = external.endpoints.iter().map(|url| (url.clone(), url.clone()));
-            (of_the_user(draft, external)?, urls.collect(), true)
-        }
+        (EtcdKind::External, Some(external)) => (of_the_user(draft, external)?, urls_of(external), true),
         (EtcdKind::External, None) | (EtcdKind::Kubeadm, _) => return Ok(None),
     };
     Ok(Some(give(node, files, urls, unnamed)))
@@ -81,8 +78,23 @@ fn give(node: &PlannedHost<'_>, files: Vec<File>, members: BTreeMap<String, Stri
         .build()
 }
 
+/// Every member of an etcd that is not kubeadm's is asked on a control plane; none where it is.
+pub fn all_healthy(cx: &PlanContext<'_>) -> Result<Option<Probe>, RecipeError> {
+    let cluster = cx.cluster;
+    Ok(match (cluster.etcd.kind, &cluster.etcd.external) {
+        (EtcdKind::Kubexm, _) => Some(healthy(etcd::urls(&etcd::members(cx)?), false)),
+        (EtcdKind::External, Some(external)) => Some(healthy(urls_of(external), true)),
+        (EtcdKind::External, None) | (EtcdKind::Kubeadm, _) => None,
+    })
+}
+
+/// Endpoints of the user's are known by their URLs.
+fn urls_of(external: &ExternalEtcd) -> BTreeMap<String, String> {
+    external.endpoints.iter().map(|url| (url.clone(), url.clone())).collect()
+}
+
 /// Every member is asked with the API server's certificate.
-pub fn healthy(members: BTreeMap<String, String>, unnamed: bool) -> Probe {
+fn healthy(members: BTreeMap<String, String>, unnamed: bool) -> Probe {
     Probe::EtcdMembersHealthy {
         members,
         unnamed,

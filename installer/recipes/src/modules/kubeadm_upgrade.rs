@@ -89,7 +89,7 @@ pub fn step(
         UpgradeOf::Worker => ("upgrade.node", format!("Get kubelet's configuration of {version} with kubeadm")),
     };
     let undo = match act.of.is_control_plane() {
-        true => Undo::Irreversible { why: ONE_WAY.to_owned() },
+        true => Undo::Irreversible { why: one_way(draft.cx) },
         false => Undo::Act { act: KubeadmUpgradeUndo { version: version.clone() }.into() },
     };
     Ok(Step::on(node.name(), id, &title).ensure(act).timeout_s(LIMIT_S).undo(undo).build())
@@ -126,8 +126,15 @@ fn act(
 }
 
 /// Said before anything is changed.
-const ONE_WAY: &str = "kubeadm cannot go back to an earlier version once a control plane's API server and etcd may have \
-                       written data of the new one; the data of before is in the snapshot of etcd that is taken before";
+fn one_way(cx: &PlanContext<'_>) -> String {
+    let data = match cx.cluster.etcd.kind {
+        EtcdKind::External => "the data of before is in your own snapshot of etcd",
+        EtcdKind::Kubeadm | EtcdKind::Kubexm => "the data of before is in the snapshot of etcd that is taken before",
+    };
+    format!(
+        "kubeadm cannot go back to an earlier version once a control plane's API server and etcd may have written data of the new one; {data}"
+    )
+}
 
 /// kubeadm waits five minutes for each static pod; before that its host may boot, and its health check be asked several times.
 const LIMIT_S: u64 = 2_400;

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use kubexm_plan::op::EtcdSnapshot;
 use kubexm_plan::{Pipeline, Plan, StepId, Undo};
 use kubexm_spec::Program;
-use kubexm_spec::cluster::RegistryKind;
+use kubexm_spec::cluster::{EtcdKind, RegistryKind};
 
 use crate::balancer;
 use crate::context::{PlanContext, PlannedHost};
@@ -55,8 +55,6 @@ pub fn upgrade(
     options: &UpgradeOptions,
 ) -> Result<Upgrade, RecipeError> {
     unsupported::refuse(cx.cluster)?;
-    let hint = "create a cluster with the new bundle beside it, and move the workloads";
-    unsupported::refuse_external_etcd(cx.cluster, "the upgrade", hint)?;
     let site = ClusterHosts::of(cx)?;
     let adopted = AdoptedCluster::of(cx, &site, running)?;
     let adopted = adopted.as_ref();
@@ -66,7 +64,14 @@ pub fn upgrade(
     let members = OwnMembers::of(cx, &site, running)?;
     let mut warnings = check::run(cx, &site, running, (&found, members.as_ref()), options)?;
     let snapshot = snapshot(&site, &found, members.as_ref(), options);
-    warnings.extend(snapshot.as_ref().map(|snapshot| way_back(&site, members.as_ref(), adopted.is_some(), snapshot)));
+    if cx.cluster.etcd.kind == EtcdKind::External {
+        warnings.extend(snapshot.as_ref().map(|_| way_back_of_theirs(&site)));
+    } else {
+        warnings
+            .extend(snapshot.as_ref().map(|snapshot| way_back(&site, members.as_ref(), adopted.is_some(), snapshot)));
+    }
+    // An etcd of the user's has keys of others, too, and its own backups.
+    let snapshot = snapshot.filter(|_| cx.cluster.etcd.kind != EtcdKind::External);
     warnings.extend(adopted.map(|adopted| adopted.warnings(cx, &site, &found)).unwrap_or_default());
     // Nothing of cluster.yaml is applied to an adopted cluster.
     let addons = if adopted.is_none() { Some(Addons::of(cx.cluster, running, options)?) } else { None };
@@ -115,6 +120,15 @@ fn way_back(
         snapshot.path(),
         // What others have made is not restored.
         if adopted { "" } else { ", which `restore` reads" }
+    )
+}
+
+/// The same with an etcd of the user's, of which kubexm takes no snapshot.
+fn way_back_of_theirs(site: &ClusterHosts<'_>) -> String {
+    format!(
+        "a run that fails is rolled back until kubeadm begins to upgrade {}; from then on no version goes back. Of an etcd of yours no \
+         snapshot is taken: take one before, with `etcdctl snapshot save` or `kubexm-install backup`",
+        site.first.name()
     )
 }
 

@@ -309,15 +309,6 @@ fn the_port_of_metrics_is_asked_for_as_well() {
 }
 
 #[test]
-fn an_etcd_of_the_users_is_neither_upgraded_nor_restored_with_the_cluster() {
-    let site = Site::of(of_the_user("/registry"));
-    let running = kubexm_plan::ClusterFacts::default();
-    let error = kubexm_recipes::upgrade(&site.cx(), &running, &Default::default()).unwrap_err();
-    assert_eq!(error.exit_code(), ExitCode::Unsupported);
-    assert!(error.to_string().contains("the upgrade of a cluster with spec.etcd.type external"), "{error}");
-}
-
-#[test]
 fn a_restore_stops_every_api_server_and_member_before_any_member_gets_data() {
     let mut site = Site::of(shared());
     site.cluster.role_groups.control_plane.push("node2".to_owned());
@@ -379,6 +370,8 @@ fn a_restore_stops_every_api_server_and_member_before_any_member_gets_data() {
     let fewer = refused(&|cluster| cluster.role_groups.etcd.truncate(1));
     let says = "the cluster was made with https://10.77.0.11:2379, https://10.77.0.21:2379, https://10.77.0.22:2379 as its etcd";
     assert!(fewer.contains(says) && fewer.contains("cluster.yaml has https://10.77.0.11:2379:"), "{fewer}");
+    let theirs = refused(&|cluster| cluster.etcd.kind = EtcdKind::External);
+    assert!(theirs.contains("the restore of a cluster with spec.etcd.type external"), "{theirs}");
     let stacked = refused(&|cluster| cluster.etcd.kind = EtcdKind::Kubeadm);
     assert!(stacked.contains("cluster.yaml has kubeadm's own members"), "{stacked}");
     assert!(stacked.contains("node1 has a member of an etcd of kubexm's own"), "{stacked}");

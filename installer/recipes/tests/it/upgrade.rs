@@ -17,6 +17,7 @@ use crate::common::{Site, member, node_facts};
 mod addons;
 mod adopted;
 mod adopted_refused;
+mod external_etcd;
 mod order;
 mod os_packages;
 mod own_etcd;

@@ -267,11 +267,9 @@ fn healthy(cx: &PlanContext<'_>, node: &PlannedHost<'_>, after: &str) -> Result<
     let name = node.name();
     let images = kubeadm_upgrade::images(cx, node)?;
     let images = images.into_iter().map(|(pod, image)| (pod.to_owned(), image.to_owned())).collect();
-    let own = etcd::members(cx)?;
-    let (external_etcd, of_etcd) = if own.is_empty() {
-        (false, Probe::EtcdHealthy { members: cx.cluster.role_groups.control_plane.len() })
-    } else {
-        (true, etcd_client::healthy(etcd::urls(&own), false))
+    let (external_etcd, of_etcd) = match etcd_client::all_healthy(cx)? {
+        Some(asked) => (true, asked),
+        None => (false, Probe::EtcdHealthy { members: cx.cluster.role_groups.control_plane.len() }),
     };
     Ok([
         Step::on(

@@ -11,8 +11,11 @@ const GATED: [u64; 2] = [3, 6];
 const GATE: [u64; 3] = [3, 5, 26];
 
 pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
-    if !case.stops_members() {
+    if !case.needs_members() {
         return;
+    }
+    if case.etcd_is_theirs() {
+        return theirs(case, problems);
     }
     for member in case.running.etcd.iter().filter(|member| !member.healthy || member.learner) {
         let name = if member.name.is_empty() { &member.id } else { &member.name };
@@ -31,6 +34,18 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
     newer_than_the_bundle(case, &bundled, problems);
     minor_is_skipped(case, &bundled, problems);
     before_the_gate(case, &bundled, problems);
+}
+
+/// An etcd of the user's keeps its version; API servers of the new version are to find it whole.
+fn theirs(case: &Case<'_>, problems: &mut Lines) {
+    for member in case.running.etcd.iter().filter(|member| !member.healthy) {
+        let name = if member.name.is_empty() { &member.id } else { &member.name };
+        problems.push(format!(
+            "your etcd's member {} is not healthy: every control plane waits for all of them after its turn; mend it first, or take it out \
+             of etcd and of spec.etcd.externalConfig.endpoints",
+            said(name)
+        ));
+    }
 }
 
 /// The etcd of the bundle: its program where it is kubexm's own, else the tag of kubeadm's image.
