@@ -283,7 +283,12 @@ impl All {
             registry.private_registry.clone().unwrap_or_default(),
             LEAVE_OUT,
         );
-        self.unless_none("spec.registry.namespaceOverride", registry.namespace_override.is_none());
+        self.add(
+            registry.namespace_override.is_some() && registry.kind != RegistryKind::External,
+            "spec.registry.namespaceOverride",
+            registry.namespace_override.clone().unwrap_or_default(),
+            LEAVE_OUT,
+        );
     }
 
     /// Docker, the ports 80 and 443 and some gigabytes of memory are Harbor's.

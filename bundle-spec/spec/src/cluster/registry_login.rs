@@ -13,6 +13,8 @@ pub struct ExternalRegistry<'a> {
     pub address: &'a str,
     /// `mirror/team`; none if images are at the top.
     pub prefix: Option<&'a str>,
+    /// The one folder that has the images of all upstream hosts; none if each host has its own.
+    pub namespace: Option<&'a str>,
     /// Whether its certificate is not checked, or it has none.
     pub insecure: bool,
     /// The CA of its certificate, on the controller; none if it is one that every host knows.
@@ -28,7 +30,7 @@ impl ExternalRegistry<'_> {
 
     /// The folder of an upstream host: `mirror/registry.k8s.io`.
     pub fn folder(&self, host: &str) -> String {
-        let folder = names::registry_folder(host);
+        let folder = self.namespace.map_or_else(|| names::registry_folder(host), str::to_owned);
         self.prefix.map_or_else(|| folder.clone(), |prefix| format!("{prefix}/{folder}"))
     }
 }
@@ -91,7 +93,8 @@ impl Cluster {
         let registry = &self.registry;
         let name = registry.private_registry.as_deref().filter(|_| registry.kind == RegistryKind::External)?;
         let (address, prefix) = name.split_once('/').map_or((name, None), |(host, prefix)| (host, Some(prefix)));
-        Some(ExternalRegistry { address, prefix, insecure: registry.insecure, ca_file: registry.ca_file.as_deref() })
+        let (insecure, ca_file) = (registry.insecure, registry.ca_file.as_deref());
+        Some(ExternalRegistry { address, prefix, namespace: registry.namespace_override.as_deref(), insecure, ca_file })
     }
 
     fn login(&self, keys: impl IntoIterator<Item = String>) -> Option<RegistryLogin<'_>> {
@@ -124,6 +127,9 @@ mod tests {
         assert_eq!(registry.repository("10.0.0.1:5000/x/y"), "mirror/10.0.0.1-5000/x/y");
         let top = ExternalRegistry { prefix: None, ..registry };
         assert_eq!(top.repository("quay.io/x"), "quay.io/x");
+        let one = ExternalRegistry { namespace: Some("team/all"), ..registry };
+        assert_eq!(one.repository("registry.k8s.io/coredns/coredns"), "mirror/team/all/coredns/coredns");
+        assert_eq!(one.folder("quay.io"), one.folder("registry.k8s.io"));
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn urls_of(external: &ExternalEtcd) -> BTreeMap<String, String> {
 }
 
 /// Every member is asked with the API server's certificate.
-fn healthy(members: BTreeMap<String, String>, unnamed: bool) -> Probe {
+pub fn healthy(members: BTreeMap<String, String>, unnamed: bool) -> Probe {
     Probe::EtcdMembersHealthy {
         members,
         unnamed,

@@ -6,7 +6,6 @@ use kubexm_plan::op::{Op, Unit};
 use kubexm_plan::{Plan, Probe, Step, StepId, etcd, lint};
 use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{RecipeError, preflight, sample};
-use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{Cluster, EtcdKind};
 use serde_json::Value;
 

@@ -64,6 +64,15 @@ fn nodes_pull_below_the_prefix_with_the_login_and_the_ca_and_from_nowhere_else()
 }
 
 #[test]
+fn one_folder_may_have_the_images_of_all_upstream_hosts() {
+    let plan = plan(|registry| registry.namespace_override = Some("all".to_owned()));
+    for host in ["registry.k8s.io", "ghcr.io"] {
+        let written = text(&plan, &hosts(host));
+        assert!(written.contains("https://r.example.com:8443/v2/mirror/all\""), "{written}");
+    }
+}
+
+#[test]
 fn an_insecure_one_is_asked_over_https_first_and_over_http_then() {
     let plan = plan(|registry| (registry.insecure, registry.ca_file) = (true, None));
     insta::assert_snapshot!(text(&plan, &hosts("registry.k8s.io")));

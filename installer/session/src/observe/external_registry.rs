@@ -196,8 +196,13 @@ mod tests {
 
     use super::*;
 
-    const REGISTRY: ExternalRegistry<'static> =
-        ExternalRegistry { address: "r.test:8443", prefix: Some("mirror"), insecure: false, ca_file: None };
+    const REGISTRY: ExternalRegistry<'static> = ExternalRegistry {
+        address: "r.test:8443",
+        prefix: Some("mirror"),
+        namespace: None,
+        insecure: false,
+        ca_file: None,
+    };
 
     fn judged(answer: Result<Answered, String>) -> Vec<String> {
         judge(&REGISTRY, 40, answer).into_iter().map(|finding| finding.to_string()).collect()

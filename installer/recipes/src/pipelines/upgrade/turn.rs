@@ -15,7 +15,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::kubeadm_upgrade::{self, Configuration};
-use crate::modules::{audit, control_plane, drain, etcd, etcd_client, kubeconfig, kubernetes, packages};
+use crate::modules::{audit, control_plane, drain, etcd_client, kubeconfig, kubernetes, packages};
 use crate::phases::ClusterHosts;
 use crate::runtime;
 

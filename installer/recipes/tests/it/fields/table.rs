@@ -315,7 +315,7 @@ pub(super) fn fields() -> Vec<(&'static str, By, Value)> {
         ("registry.harborConfig.config", Recipe, harbor(json!({"config": {"log": {"level": "debug"}}}))),
         ("registry.insecure", Recipe, own_registry(json!({"insecure": true}))),
         ("registry.caFile", Recipe, own_registry(json!({"caFile": "ca.crt"}))),
-        ("registry.namespaceOverride", Recipe, registry(json!({"namespaceOverride": "mirror"}))),
+        ("registry.namespaceOverride", Recipe, own_registry(json!({"namespaceOverride": "mirror"}))),
         ("addons[].name", Recipe, addon(json!({}))),
         ("addons[].type", Recipe, addon(json!({"type": "yaml"}))),
         ("addons[].source.catalogue", Recipe, from(json!({"catalogue": "metrics-server"}))),
