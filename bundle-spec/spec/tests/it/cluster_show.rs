@@ -205,6 +205,14 @@ fn what_is_shown_is_read_as_the_same_cluster() {
     }
 }
 
+/// Another default would make another cluster of the same file: it belongs to another `apiVersion` (docs/decisions/0108).
+#[test]
+fn what_a_minimal_file_means_stays_within_its_version_of_the_format() {
+    let text = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: c}\nspec:\n  hosts: [{name: a, address: 10.0.0.1}]\n  \
+                roleGroups: {master: [a]}\n";
+    insta::assert_snapshot!(shown(text).yaml);
+}
+
 #[test]
 fn config_marks_defaults_and_not_values_from_the_file() {
     let text = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: c}\nspec:\n  hosts:\n  - {name: a, address: \

@@ -95,7 +95,6 @@ spec:
     assert_eq!(problems.exit_code(), ExitCode::InlineSecret);
 }
 
-/// Another default would make another cluster of the same file: it belongs to another `apiVersion` (docs/decisions/0108).
 #[test]
 fn a_minimal_file_gets_the_defaults_of_the_format() {
     let cluster = parse(&file("  hosts: [{name: n1, address: 10.0.0.1}]\n  roleGroups: {master: [n1]}\n")).unwrap();

@@ -43,10 +43,12 @@ impl World {
         let members: Vec<&str> = self.members().collect();
         let up: Vec<&str> = members.iter().copied().filter(|member| self.runs_pods(member)).collect();
         let mut broken = Vec::new();
-        // Control planes of an etcd that is not kubeadm's have no member.
-        let client = format!("path:{}", etcd::CLIENT_CERT);
-        let are_members = !members.is_empty() && !members.iter().any(|member| self.has(member, &client));
-        if are_members && up.len() * 2 <= members.len() {
+        // With an etcd of the user's they have no member, and one API server at most may be away.
+        let theirs = format!("path:{}", etcd::KEYSPACE);
+        let is_theirs = members.iter().any(|member| self.has(member, &theirs));
+        let too_few =
+            if is_theirs { up.len() + 1 < members.len() } else { !members.is_empty() && up.len() * 2 <= members.len() };
+        if too_few {
             broken.push((Invariant::Quorum, format!("of etcd's members {members:?} only {up:?} run")));
         }
         let (all, running) = self.own_members();

@@ -96,7 +96,8 @@ pub(super) fn has_external_etcd(config: &str) -> bool {
 
 /// How an API server reaches an etcd that is not kubeadm's.
 fn etcd_flags(state: &State) -> String {
-    let urls: Vec<String> = state.cluster.members.values().map(|one| format!("https://{}:2379", one.address)).collect();
+    let own = state.cluster.members.values().map(|one| format!("https://{}:2379", one.address));
+    let urls: Vec<String> = state.cluster.their_etcd.iter().cloned().chain(own).collect();
     let flags = [
         ("etcd-servers", urls.join(",")),
         ("etcd-cafile", etcd::CLIENT_CA.to_owned()),

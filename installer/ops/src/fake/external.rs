@@ -29,7 +29,9 @@ pub(super) fn answer(system: &RootedSystem, request: &HttpsRequest<'_>) -> Resul
     let Ok(bytes) = std::fs::read(system.at(FILE)) else { return Ok(None) };
     let mut etcd: External = serde_json::from_slice(&bytes).map_err(|error| OpError::other(error.to_string()))?;
     let of_it = |endpoint: &String| request.url.strip_prefix(&format!("{endpoint}/")).map(str::to_owned);
-    let Some(path) = etcd.endpoints.iter().find_map(of_it) else { return Ok(None) };
+    let Some((id, path)) = (1..).zip(&etcd.endpoints).find_map(|(id, one)| Some((id, of_it(one)?))) else {
+        return Ok(None);
+    };
     let body: Value = serde_json::from_str(request.body).unwrap_or_default();
     let bytes = |name: &str| body[name].as_str().and_then(|text| BASE64.decode(text).ok()).unwrap_or_default();
     let (key, end) = (bytes("key"), bytes("range_end"));
@@ -38,9 +40,17 @@ pub(super) fn answer(system: &RootedSystem, request: &HttpsRequest<'_>) -> Resul
         false => one.as_bytes() >= key.as_slice() && one.as_bytes() < end.as_slice(),
     };
     let answer = match path.as_str() {
-        "v3/maintenance/status" => json!({"version": "3.6.5", "leader": "1", "header": {"cluster_id": "88"}}),
+        "v3/maintenance/status" => {
+            let header = json!({"cluster_id": "88", "member_id": id.to_string()});
+            json!({"version": "3.6.5", "leader": "1", "header": header})
+        }
         "v3/cluster/member/list" => {
-            let member = |(id, url): (usize, &String)| json!({"ID": id.to_string(), "name": format!("theirs{id}"), "peerURLs": [url.replace(":2379", ":2380")], "clientURLs": [url]});
+            let member = |(id, url): (usize, &String)| {
+                // By names of their own network, which the cluster's hosts need not know.
+                let (name, peer) = (format!("theirs{id}"), url.replace(":2379", ":2380"));
+                let client = format!("https://{name}.example:2379");
+                json!({"ID": id.to_string(), "name": name, "peerURLs": [peer], "clientURLs": [client]})
+            };
             json!({"members": (1..).zip(&etcd.endpoints).map(member).collect::<Vec<_>>()})
         }
         "v3/kv/range" => {

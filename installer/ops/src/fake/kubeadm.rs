@@ -62,9 +62,9 @@ fn init(system: &RootedSystem, state: &mut State, args: &[&str]) -> Result<Outpu
         }
     }
     let external = has_external_etcd(&config);
-    if external && system.at(KEYSPACE).exists() {
+    if let Some(keyspace) = system.read(KEYSPACE).filter(|_| external) {
         state.cluster.apart = true;
-        state.cluster.of_the_user = true;
+        state.cluster.their_etcd = keyspace.lines().skip(1).map(str::to_owned).collect();
     }
     let mut had = Vec::new();
     if external && !state.cluster.has_quorum() {

@@ -391,15 +391,14 @@ impl RootedSystem {
 
     /// Refuses what the policy does not have, as the real one does.
     fn setsebool(&self, args: &[&str]) -> Result<Output, OpError> {
-        let Some((name, value)) = args.last().and_then(|arg| arg.split_once('=')) else {
-            return Ok(Output::failed(1, "usage:  setsebool [ -NPV ] boolean value | bool1=val1 bool2=val2..."));
-        };
-        let path = self.at(&format!("/sys/fs/selinux/booleans/{name}"));
-        if !path.exists() {
-            return Ok(Output::failed(1, format!("Boolean {name} is not defined")));
+        for (name, value) in args.iter().filter_map(|arg| arg.split_once('=')) {
+            let path = self.at(&format!("/sys/fs/selinux/booleans/{name}"));
+            if !path.exists() {
+                return Ok(Output::failed(1, format!("Boolean {name} is not defined")));
+            }
+            let text = if value == "on" { "1 1" } else { "0 0" };
+            std::fs::write(&path, text).map_err(OpError::path("write", &path))?;
         }
-        let text = if value == "on" { "1 1" } else { "0 0" };
-        std::fs::write(&path, text).map_err(OpError::path("write", &path))?;
         Ok(Output::default())
     }
 }

@@ -67,9 +67,9 @@ pub(super) struct Cluster {
     /// etcd is not kubeadm's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub apart: bool,
-    /// It is one of the user's, which answers.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub of_the_user: bool,
+    /// Endpoints of one of the user's, which answers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub their_etcd: Vec<String>,
     /// Hosts with an API server, if so; else they are those of the members.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub planes: BTreeSet<String>,
@@ -132,7 +132,7 @@ impl Cluster {
 
     /// Whether more than half of the members are up.
     pub(super) fn has_quorum(&self) -> bool {
-        if self.of_the_user {
+        if !self.their_etcd.is_empty() {
             return true;
         }
         let voters = || self.members.values().filter(|member| !member.learner);

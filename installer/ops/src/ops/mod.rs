@@ -38,7 +38,7 @@ mod registry_layout;
 mod release_absent;
 mod reset;
 pub(crate) mod resolver;
-mod selinux_boolean;
+mod selinux_booleans;
 mod selinux_mode;
 pub(crate) mod stamp;
 pub(crate) mod state_dir;

@@ -40,7 +40,7 @@ mod registry_layout;
 mod release_absent;
 pub mod reset;
 mod resolver;
-mod selinux_boolean;
+mod selinux_booleans;
 mod selinux_mode;
 mod stamp;
 mod state_dir;
@@ -96,7 +96,7 @@ pub use probe::Probe;
 pub use registry_layout::{LayoutDifference, RegistryLayout};
 pub use release_absent::{FoundToRemove, ReleaseAbsent};
 pub use resolver::{Resolver, Servers, Way};
-pub use selinux_boolean::{PolicyBoolean, SelinuxBoolean};
+pub use selinux_booleans::{PolicyBoolean, PolicyBooleans, SelinuxBooleans};
 pub use selinux_mode::{Modes, SelinuxMode};
 pub use stamp::{Stamp, Stamped};
 pub use state_dir::StateDir;
@@ -123,7 +123,7 @@ macro_rules! ops {
     ([$($then:tt)+] $($with:tt)*) => {
         $($then)+! { [$($with)*]
             File Absent Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
-            HostsBlock Resolver SelinuxMode SelinuxBoolean Hostname Timezone ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
+            HostsBlock Resolver SelinuxMode SelinuxBooleans Hostname Timezone ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
             NodeLabel NodeAnnotation NodePruned Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored EtcdServers EtcdEndpoints
             AuthorityRenewed KubeconfigAuthority AuthorityPublished HelmRelease ReleaseAbsent Manifests HarborProjects HarborImages BundlesRemoved BlobsRemoved Act Reset
         }

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use kubexm_plan::balancer::{HAPROXY, HostProxy, KEEPALIVED_CONFIG, KEEPALIVED_UNIT, NGINX};
 use kubexm_plan::facts::SelinuxState;
-use kubexm_plan::op::{Dir, File, SelinuxBoolean, StateDir, Sysctl, Unit};
+use kubexm_plan::op::{Dir, File, SelinuxBooleans, StateDir, Sysctl, Unit};
 use kubexm_plan::{Probe, Step, Undo};
 use kubexm_spec::cluster::{BALANCER_STATUS_PORT, Cluster, ExternalKind, LoadBalancerMode, Selinux};
 use minijinja::context;
@@ -34,6 +34,8 @@ const KEEPALIVED: &str = "keepalived";
 const SBIN: &str = "/usr/sbin";
 /// How long the address may take to be somewhere, in seconds: three lost adverts, and slower hosts.
 const MOVES_S: u64 = 60;
+/// How long SELinux's policy may take to be rebuilt, in seconds.
+const REBUILDS_S: u64 = 300;
 
 /// The address that kubexm moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +176,8 @@ pub fn step(
             vip => vip.to_string(), prefix, interface,
         },
     )?);
+    let booleans = booleans(cx.cluster, node, proxy);
+    let limit = MOVES_S + if booleans.is_some() { 120 + REBUILDS_S } else { 120 };
     let title = format!("Run keepalived and {} here, for {}", proxy.program, external.address);
     let step = Step::on(node.name(), "balancer.serve", &title)
         .ensure_all(theirs(node, proxy))
@@ -182,7 +186,7 @@ pub fn step(
             values: [(NONLOCAL_BIND.to_owned(), "1".to_owned())].into(),
             remembered: Default::default(),
         })
-        .ensure_all(booleans(cx.cluster, node, proxy))
+        .ensure_all(booleans)
         .ensure(Dir { path: FOLDER.to_owned(), mode: 0o755 })
         .ensure_all(files)
         .ensure_all(proxy.checker.map(|_| StateDir::at(nginx::STATE)))
@@ -196,7 +200,7 @@ pub fn step(
             reloaded: vec![KEEPALIVED_CONFIG.to_owned()],
         })
         .probe(Probe::VirtualAddress { address: external.address }, MOVES_S)
-        .timeout_s(MOVES_S + 120)
+        .timeout_s(limit)
         .undo(Undo::RestoreBefore)
         .build();
     Ok(Some(draft.depends_on_all(step)))
@@ -204,11 +208,10 @@ pub fn step(
 
 /// What the policy of a host that enforces SELinux has to allow: haproxy to listen and connect at any port, nginx to connect, keepalived's
 /// script to ask the proxy.
-fn booleans(cluster: &Cluster, node: &PlannedHost<'_>, proxy: &HostProxy) -> Vec<SelinuxBoolean> {
+fn booleans(cluster: &Cluster, node: &PlannedHost<'_>, proxy: &HostProxy) -> Option<SelinuxBooleans> {
     let enforces = node.facts.selinux == SelinuxState::Enforcing && cluster.system.selinux != Selinux::Permissive;
     let of_proxy = if proxy == &NGINX { "httpd_can_network_connect" } else { "haproxy_connect_any" };
-    let names = [of_proxy, "keepalived_connect_any"].into_iter().filter(|_| enforces);
-    names.map(|name| SelinuxBoolean { name: name.to_owned() }).collect()
+    enforces.then(|| SelinuxBooleans { names: [of_proxy, "keepalived_connect_any"].map(str::to_owned).into() })
 }
 
 /// The distribution's own units of programs that were there before: at the next boot they would start beside ours. Those of

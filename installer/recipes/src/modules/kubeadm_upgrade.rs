@@ -128,7 +128,9 @@ fn act(
 /// Said before anything is changed.
 fn one_way(cx: &PlanContext<'_>) -> String {
     let data = match cx.cluster.etcd.kind {
-        EtcdKind::External => "the data of before is in your own snapshot of etcd",
+        EtcdKind::External => {
+            "the data of before is only in a snapshot that you have taken of your etcd, which has the keys of others, too"
+        }
         EtcdKind::Kubeadm | EtcdKind::Kubexm => "the data of before is in the snapshot of etcd that is taken before",
     };
     format!(

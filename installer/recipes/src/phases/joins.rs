@@ -39,7 +39,7 @@ pub fn join<'a>(
     for node in &site.others {
         chains.push(joined.chain(draft, site, prepared, cluster, node)?);
     }
-    rolling(&mut chains, at_once(draft.cx, site)?);
+    rolling(&mut chains, at_once(draft.cx, site));
     for node in site.workers() {
         chains.push(joined.chain(draft, site, prepared, cluster, node)?);
     }
@@ -49,13 +49,13 @@ pub fn join<'a>(
     Ok(joined)
 }
 
-/// How many control planes join at a time. One with kubeadm's etcd: two members that are added at once could cost the quorum. One where audit
-/// files may change under API servers that run: files with which one does not start stop only that one. Otherwise a join changes nothing that
-/// another one needs.
-fn at_once(cx: &PlanContext<'_>, site: &ClusterHosts<'_>) -> Result<usize, RecipeError> {
+/// How many control planes join at a time. One with kubeadm's etcd: two members that are added at once could cost the quorum. One where some
+/// run already: audit files with which an API server does not start, and what else a run may change of them, reach one after the other.
+/// Otherwise a join changes nothing that another one needs.
+fn at_once(cx: &PlanContext<'_>, site: &ClusterHosts<'_>) -> usize {
     let has_members = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
-    let reloads = cx.kubernetes()?.audit.is_some() && site.others.iter().any(|node| node.facts.joined);
-    Ok(if has_members || reloads { 1 } else { site.others.len() })
+    let some_run = site.others.iter().any(|node| node.facts.joined);
+    if has_members || some_run { 1 } else { site.others.len() }
 }
 
 impl<'a> Joined<'a> {

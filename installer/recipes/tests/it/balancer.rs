@@ -92,10 +92,10 @@ fn a_host_of_the_load_balancer_that_enforces_selinux_gets_the_booleans_that_its_
         let mut site = Site::of(cluster);
         site.facts.values_mut().for_each(|facts| facts.selinux = found);
         let plan = site.create().unwrap();
-        let name = |op: &Op| if let Op::SelinuxBoolean(boolean) = op { Some(boolean.name.clone()) } else { None };
         let of_host = |host: &str| {
             let steps = plan.steps.iter().filter(|step| step.host == host);
-            steps.flat_map(|step| &step.ops).filter_map(name).collect::<Vec<_>>()
+            let names = |op: &Op| if let Op::SelinuxBooleans(all) = op { Some(all.names.clone()) } else { None };
+            steps.flat_map(|step| &step.ops).filter_map(names).flatten().collect::<Vec<_>>()
         };
         assert!(of_host("node1").is_empty());
         of_host("lb1")

@@ -70,6 +70,8 @@ pub(crate) struct Status {
     pub version: String,
     /// The id of its cluster, decimal.
     pub cluster: Option<String>,
+    /// Its own id, decimal.
+    pub member: Option<String>,
     /// It has no leader, or reports an error (`alarm:NOSPACE`).
     pub trouble: Option<String>,
     /// None if it does not say it.
@@ -219,11 +221,12 @@ impl Client {
         let errors: Vec<&str> = errors.chain((!leader).then_some("it has no leader")).collect();
         let trouble = (!errors.is_empty()).then(|| errors.join(", "));
         let version = answer["version"].as_str().unwrap_or_default().to_owned();
-        let cluster = answer.pointer("/header/cluster_id").and_then(Value::as_str).map(str::to_owned);
+        let id = |of: &str| answer.pointer(&format!("/header/{of}")).and_then(Value::as_str).map(str::to_owned);
+        let (cluster, member) = (id("cluster_id"), id("member_id"));
         let number = |name: &str| answer[name].as_str().and_then(|text| text.parse().ok());
         let database = number("dbSize").zip(number("dbSizeInUse"));
         let database = database.map(|(size, in_use)| EtcdDatabase { size, in_use, quota: number("dbSizeQuota") });
-        Ok(Status { version, cluster, trouble, database, ahead_s: date.as_deref().and_then(ahead_s) })
+        Ok(Status { version, cluster, member, trouble, database, ahead_s: date.as_deref().and_then(ahead_s) })
     }
 
     pub(crate) fn call(&self, machine: &Machine, endpoint: &str, verb: &str, body: &str) -> Result<Value, OpError> {

@@ -65,7 +65,7 @@ impl ActKind for KubeadmUpgrade {
                       adopted cluster keeps its own, and `kubeadm upgrade apply` is run again: upstream documents that it can be repeated, and it \
                       restores manifests by itself if a pod does not start.",
                 rollback: "None: etcd and the API server may have written data of the new version. The prompt lists \
-                      it before it asks; the data of before is in the snapshot that was taken.",
+                      it before it asks; the data of before is in the snapshot that was taken, or in your own of an etcd of yours.",
             },
             UpgradeOf::ControlPlane => Review {
                 not_a_state: "As `kubeadm upgrade apply`, for the static pods of a further control plane.",

@@ -157,8 +157,10 @@ fn unhealthy(cx: &RenewContext<'_>) -> Vec<String> {
             gaps.join("; ")
         ));
     }
-    let down: Vec<&str> =
-        running.etcd.iter().filter(|member| !member.healthy).map(|member| member.name.as_str()).collect();
+    // No member of the user's is started anew.
+    let theirs = cx.cluster.etcd.kind == EtcdKind::External;
+    let ill = running.etcd.iter().filter(|member| !member.healthy && !theirs);
+    let down: Vec<&str> = ill.map(|member| member.name.as_str()).collect();
     if !down.is_empty() {
         let gone = "`kubexm-install delete-node` removes one that is gone for good";
         problems.push(format!(

@@ -41,7 +41,7 @@ impl<'f> AdoptedCluster<'f> {
             return adopted_by_no_control_plane(cx, site).map(|()| None);
         }
         // API servers that do not answer are no reason to upgrade by hand.
-        found::known(running, cx.cluster.etcd.kind)?;
+        found::known(running)?;
         by_hand::refuse(cx, site, running)?;
         let id = site.first.facts.stamp.as_ref().and_then(|stamp| stamp.id);
         Ok(id.map(|id| Self { id, running }))

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::ClusterFacts;
 use kubexm_plan::cluster_facts::{COMPONENTS, ETCD, NODES, NodeFacts, SERVER_VERSION};
-use kubexm_spec::cluster::EtcdKind;
 use kubexm_spec::{KubernetesVersion, Version, depot};
 
 use super::options::UpgradeOptions;
@@ -52,7 +51,7 @@ impl<'f> Found<'f> {
         running: &'f ClusterFacts,
         (adopted, packages): (bool, &OsPackages<'_>),
     ) -> Result<Self, RecipeError> {
-        known(running, cx.cluster.etcd.kind)?;
+        known(running)?;
         let target = version(&cx.kubernetes_version(site.first.platform)?, "the bundle's kubeadm")?;
         let mut api_servers = Vec::new();
         // A worker may have a pod that says so, too.
@@ -170,14 +169,13 @@ fn version(text: &str, of: &str) -> Result<KubernetesVersion, RecipeError> {
 }
 
 /// Refuses to decide about a cluster that does not answer.
-pub(super) fn known(running: &ClusterFacts, etcd: EtcdKind) -> Result<(), RecipeError> {
+pub(super) fn known(running: &ClusterFacts) -> Result<(), RecipeError> {
     let (what, names) = match () {
         () if running.server_version.is_none() || running.nodes.is_empty() => {
             ("the nodes of the cluster", [SERVER_VERSION, NODES])
         }
         () if running.components.is_empty() => ("the static pods of the control planes", [COMPONENTS, COMPONENTS]),
-        // One of the user's may answer that to nobody; it is asked for its health in every turn.
-        () if running.etcd.is_empty() && etcd != EtcdKind::External => ("the members of etcd", [ETCD, ETCD]),
+        () if running.etcd.is_empty() => ("the members of etcd", [ETCD, ETCD]),
         () => return Ok(()),
     };
     let gaps = running.gaps.iter().filter(|gap| names.contains(&gap.what.as_str()));

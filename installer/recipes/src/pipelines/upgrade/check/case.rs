@@ -1,7 +1,6 @@
 //! What the rules judge.
 
 use kubexm_plan::ClusterFacts;
-use kubexm_spec::cluster::EtcdKind;
 
 use crate::context::PlanContext;
 use crate::phases::ClusterHosts;
@@ -49,13 +48,8 @@ impl Case<'_> {
         node.drains(self.options)
     }
 
-    /// Whether etcd is the user's: no member of it is stopped.
-    pub(super) fn etcd_is_theirs(&self) -> bool {
-        self.cx.cluster.etcd.kind == EtcdKind::External
-    }
-
-    /// Whether every member of etcd is needed: one is stopped, by itself or with a control plane, or is asked after a control plane's turn.
-    pub(super) fn needs_members(&self) -> bool {
+    /// Whether a member of etcd may be stopped: with a control plane, or by itself.
+    pub(super) fn stops_members(&self) -> bool {
         self.upgrades_a_control_plane() || self.own_members.is_some_and(|members| members.stops)
     }
 

@@ -1,6 +1,7 @@
 //! etcd's members, and its own gate: upstream's upgrade guide of 3.6 asks for 3.5.26 or newer on every member before the
 //! first one gets 3.6, since members that were removed under earlier patches come back otherwise.
 
+use kubexm_spec::cluster::EtcdKind;
 use kubexm_spec::{ClusterImage, Version, depot};
 
 use super::case::{Case, Lines, said};
@@ -11,11 +12,9 @@ const GATED: [u64; 2] = [3, 6];
 const GATE: [u64; 3] = [3, 5, 26];
 
 pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
-    if !case.needs_members() {
+    // No member of the user's is stopped, and preflight has asked its endpoints.
+    if !case.stops_members() || case.cx.cluster.etcd.kind == EtcdKind::External {
         return;
-    }
-    if case.etcd_is_theirs() {
-        return theirs(case, problems);
     }
     for member in case.running.etcd.iter().filter(|member| !member.healthy || member.learner) {
         let name = if member.name.is_empty() { &member.id } else { &member.name };
@@ -34,18 +33,6 @@ pub(super) fn members(case: &Case<'_>, problems: &mut Lines, _: &mut Lines) {
     newer_than_the_bundle(case, &bundled, problems);
     minor_is_skipped(case, &bundled, problems);
     before_the_gate(case, &bundled, problems);
-}
-
-/// An etcd of the user's keeps its version; API servers of the new version are to find it whole.
-fn theirs(case: &Case<'_>, problems: &mut Lines) {
-    for member in case.running.etcd.iter().filter(|member| !member.healthy) {
-        let name = if member.name.is_empty() { &member.id } else { &member.name };
-        problems.push(format!(
-            "your etcd's member {} is not healthy: every control plane waits for all of them after its turn; mend it first, or take it out \
-             of etcd and of spec.etcd.externalConfig.endpoints",
-            said(name)
-        ));
-    }
 }
 
 /// The etcd of the bundle: its program where it is kubexm's own, else the tag of kubeadm's image.
