@@ -210,7 +210,7 @@ fn what_is_shown_is_read_as_the_same_cluster() {
 fn what_a_minimal_file_means_stays_within_its_version_of_the_format() {
     let text = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: c}\nspec:\n  hosts: [{name: a, address: 10.0.0.1}]\n  \
                 roleGroups: {master: [a]}\n";
-    insta::assert_snapshot!(shown(text).yaml);
+    insta::assert_json_snapshot!(shown(text).document);
 }
 
 #[test]
