@@ -6,6 +6,7 @@
 # comes back; one whose data is gone does not start as an empty member; a reset leaves nothing. Then a cluster with an etcd of the user's,
 # which stays.
 . "$ROOT/tests/e2e/fleet.sh"
+. "$ROOT/tests/lab/versions.sh"
 say "etcd of its own"
 HOME_NAME=home-etcd
 FLEET_YAML=$WORK/etcd.yaml

@@ -53,6 +53,7 @@ killed_on_the_way() {
   [ "$code" = 134 ] || { echo "exit code $code"; tail -n 20 "$WORK/next-killed.log"; return 1; }
 }
 FROM=$SECONDS
+LIMIT=1200
 check "an upgrade to v$AFTER is killed in the middle" killed_on_the_way
 check "it is resumed, and ends (next)" of after resume
 echo "v$LAB_K8S to v$AFTER: $((SECONDS - FROM)) s"

@@ -6,7 +6,7 @@ use kubexm_plan::cluster_facts::{ETCD, EtcdMember, Gap};
 
 use super::gaps::Gaps;
 use crate::Machine;
-use crate::ops::act::members::{self, Member, Reach};
+use crate::ops::act::members::{self, Member, Reach, Status};
 
 pub(super) fn look(machine: &Machine, host: &str) -> (Vec<EtcdMember>, Vec<Gap>) {
     let mut gaps = Gaps::of(host);
@@ -29,9 +29,11 @@ pub(super) fn look(machine: &Machine, host: &str) -> (Vec<EtcdMember>, Vec<Gap>)
     let Some(listed) = first.and_then(|answer| gaps.note(ETCD, answer)) else { return (Vec::new(), gaps.found) };
     let ask = |member: &Member| {
         let mut why = "it has no client URL: it has not started yet".to_owned();
+        let is_it = |status: &Status| status.member.as_ref().is_none_or(|id| *id == member.id);
         for endpoint in &member.clients {
             match client.status(machine, endpoint) {
-                Ok(status) => return Ok(status),
+                Ok(status) if is_it(&status) => return Ok(status),
+                Ok(_) => why = format!("another member of etcd answers at {endpoint}"),
                 Err(error) => why = error.full(),
             }
         }

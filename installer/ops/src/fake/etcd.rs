@@ -30,8 +30,9 @@ pub(super) fn answer(
     let (host, path) = request.url.trim_start_matches("https://").split_once(":2379/").ok_or_else(away)?;
     let own = system.address()?;
     let asked = if host == "127.0.0.1" { own.as_str() } else { host };
-    let own = state.cluster.members.values().find(|member| member.address == asked && !member.dead);
-    let version = own.ok_or_else(away)?.version.clone().unwrap_or_else(|| VERSION.to_owned());
+    let own = state.cluster.members.iter().find(|(_, member)| member.address == asked && !member.dead);
+    let (id, own) = own.ok_or_else(away)?;
+    let (id, version) = (id.clone(), own.version.clone().unwrap_or_else(|| VERSION.to_owned()));
     let body: Value = serde_json::from_str(request.body).unwrap_or_default();
     let (status, answer) = match path {
         "v3/cluster/member/list" => {
@@ -41,7 +42,7 @@ pub(super) fn answer(
         "v3/maintenance/status" => {
             let leader = if state.cluster.has_quorum() { "1" } else { "0" };
             let sizes = json!({"dbSize": "25165824", "dbSizeInUse": "12582912", "dbSizeQuota": "2147483648"});
-            let mut status = json!({"version": version, "leader": leader, "header": {"cluster_id": "77"}});
+            let mut status = json!({"version": version, "leader": leader, "header": {"cluster_id": "77", "member_id": id}});
             if let (Some(status), Value::Object(sizes)) = (status.as_object_mut(), sizes) {
                 status.extend(sizes);
             }

@@ -8,7 +8,7 @@ use kubexm_ops::{cluster_facts, dispatch};
 use kubexm_plan::ClusterId;
 use kubexm_plan::cluster_facts::{APPLIED, BUDGETS, ClusterFacts, SERVER_VERSION, applied};
 use kubexm_plan::op::{KubeObject, KubeadmInit, Op, Stamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const CONFIG: &str = "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration:\n  name: node1\n---\n\
                       apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n---\nkind: KubeletConfiguration\n";
@@ -111,6 +111,22 @@ fn a_control_plane_sees_nodes_etcd_components_certificates_and_what_was_applied(
     assert_eq!(facts.network.as_deref(), Some("flannel"));
     assert_eq!(facts.applied.expect("the record").id, Some(id));
     assert_eq!(host.tree(), before, "it only looks");
+}
+
+#[test]
+fn a_member_at_whose_address_another_one_answers_is_not_healthy() {
+    let host = control_plane();
+    let path = host.machine.path("/run/kubexm-double/state.json");
+    let mut state: Value = serde_json::from_slice(&std::fs::read(&path).expect("the fake's state")).expect("JSON");
+    let own = state["members"].as_object().expect("members").values().next().expect("a member").clone();
+    let mut moved = own.clone();
+    moved["name"] = json!("node9");
+    state["members"]["9"] = moved;
+    std::fs::write(&path, state.to_string()).expect("written");
+    let facts = cluster_facts::collect(&host.machine, "cp1");
+    let healthy: Vec<_> = facts.etcd.iter().map(|member| (member.name.as_str(), member.healthy)).collect();
+    assert_eq!(healthy, [("node1", true), ("node9", false)], "{:#?}", facts.gaps);
+    assert!(facts.gaps.iter().any(|gap| gap.why.contains("another member of etcd answers")), "{:#?}", facts.gaps);
 }
 
 #[test]
