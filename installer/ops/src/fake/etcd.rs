@@ -42,7 +42,8 @@ pub(super) fn answer(
         "v3/maintenance/status" => {
             let leader = if state.cluster.has_quorum() { "1" } else { "0" };
             let sizes = json!({"dbSize": "25165824", "dbSizeInUse": "12582912", "dbSizeQuota": "2147483648"});
-            let mut status = json!({"version": version, "leader": leader, "header": {"cluster_id": "77", "member_id": id}});
+            let mut status =
+                json!({"version": version, "leader": leader, "header": {"cluster_id": "77", "member_id": id}});
             if let (Some(status), Value::Object(sizes)) = (status.as_object_mut(), sizes) {
                 status.extend(sizes);
             }

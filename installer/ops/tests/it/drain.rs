@@ -7,7 +7,7 @@ use kubexm_plan::op::{MemberRemove, NodeCordon, NodeDrain, NodeUncordon, Op, Pro
 use kubexm_plan::{Step, Undo};
 use serde_json::{Value, json};
 
-use crate::join::{Fleet, act, init, satisfied, text_of};
+use crate::fleet::{Fleet, act, init, satisfied, text_of};
 
 fn fleet() -> Fleet {
     let fleet = Fleet::with_init(3);

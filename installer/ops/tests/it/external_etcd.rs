@@ -9,7 +9,7 @@ use kubexm_plan::{ClusterId, etcd};
 use serde_json::{Value, json};
 
 use crate::common::Host;
-use crate::join::satisfied;
+use crate::fleet::satisfied;
 
 const FILE: &str = "/run/kubexm-double/external-etcd.json";
 const ENDPOINT: &str = "https://10.9.0.5:2379";

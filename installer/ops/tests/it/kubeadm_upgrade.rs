@@ -8,7 +8,7 @@ use kubexm_ops::{Machine, Wave, dispatch, facts, probe, step};
 use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, NodeDrain, Op, Probe, Progress, Unit, UpgradeOf};
 use kubexm_plan::{Step, Undo};
 
-use crate::join::{Fleet, act, satisfied};
+use crate::fleet::{Fleet, act, satisfied};
 
 const VERSION: &str = "v1.35.4";
 const CONFIG: &str = "/etc/kubexm/kubeadm-upgrade.yaml";

@@ -17,6 +17,7 @@ mod evidence;
 mod external_etcd;
 mod facts;
 mod filled;
+mod fleet;
 mod from_backup;
 mod harbor;
 mod helm_release;

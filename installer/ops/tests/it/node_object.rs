@@ -6,7 +6,7 @@ use kubexm_ops::{Machine, Wave, dispatch};
 use kubexm_plan::op::{NodeAnnotation, NodeApplied, NodeLabel, NodePruned, NodeTainted, Op};
 use serde_json::{Value, json};
 
-use crate::join::{Fleet, act};
+use crate::fleet::{Fleet, act};
 
 fn node() -> String {
     "node2".to_owned()
