@@ -10,7 +10,11 @@ masters=${CONTROL_PLANES:-1}
 first=${hosts[0]#*=}
 K8S=dl.k8s.io/release/v1.34.4/bin/linux/amd64
 GITHUB=github.com
-one() { (cd "$FILES" && compgen -G "$1") || { echo "not among the downloads: $1" >&2; return 1; }; }
+# The oldest of several: those of a later minor version of Kubernetes may lie beside it.
+one() {
+  local found; found=$(cd "$FILES" && compgen -G "$1") || { echo "not among the downloads: $1" >&2; return 1; }
+  sort -V <<< "$found" | sed -n 1p
+}
 on() { local address=$1; shift; ssh -i "$KEY" -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o UserKnownHostsFile="$WORK/known_hosts" "operator@$address" "$@"; }
 remote() { on "$first" "$@"; }
 
