@@ -243,7 +243,7 @@ their_versions() { [ "$(kubectl_on n1 get nodes -o 'jsonpath={.items[*].status.n
 check "a bundle of v$LAB_K8S_NEXT is built for it" their_next_bundle
 check "its nodes are upgraded beside that etcd" says 0 "no snapshot is taken" their_upgrade
 check "every node has the new version" their_versions
-no_snapshot() { ! lab host root n1 'ls /var/lib/kubexm/snapshots/before-*'; }
+no_snapshot() { lab host root n1 '! ls /var/lib/kubexm/snapshots/before-*'; }
 check "no snapshot of what others have there was taken" no_snapshot
 check "an upgrade again changes nothing" says 0 ": 0 steps changed something" their_upgrade
 theirs put /lab/registry2/x y
