@@ -130,6 +130,25 @@ fn a_member_at_whose_address_another_one_answers_is_not_healthy() {
 }
 
 #[test]
+fn a_member_of_a_users_etcd_is_known_by_its_id_where_its_own_name_leads_nowhere() {
+    let host = control_plane();
+    for folder in ["/etc/kubernetes/pki/etcd", "/etc/kubernetes/manifests/etcd.yaml"] {
+        let path = host.machine.path(folder);
+        let gone = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+        gone.expect("kubeadm's etcd is not there");
+    }
+    let files = ["cafile", "certfile", "keyfile"].map(|name| format!("    - --etcd-{name}=/root/{name}\n"));
+    ["cafile", "certfile", "keyfile"].iter().for_each(|name| host.put(&format!("/root/{name}"), *name));
+    let servers = "    - --etcd-servers=https://10.0.9.1:2379\n";
+    host.put("/etc/kubernetes/manifests/kube-apiserver.yaml", format!("{servers}{}", files.concat()));
+    let theirs = json!({"endpoints": ["https://10.0.9.1:2379"], "keys": {}});
+    host.put("/run/kubexm-double/external-etcd.json", theirs.to_string());
+    let facts = cluster_facts::collect(&host.machine, "cp1");
+    let healthy: Vec<_> = facts.etcd.iter().map(|member| (member.name.as_str(), member.healthy)).collect();
+    assert_eq!(healthy, [("theirs1", true)], "{:#?}", facts.gaps);
+}
+
+#[test]
 fn components_that_do_not_answer_are_gaps_and_the_rest_is_reported() {
     let host = control_plane();
     host.put("/etc/kubernetes/pki/apiserver.crt", "damaged");
