@@ -12,7 +12,7 @@ check "an unknown key is named with the nearest one" exits 20 "$BUNDLE" build -f
 variant 's/v1.34.4/v1.99.0/' unknown-version.yaml
 check "an unknown version is named with the nearest" exits 21 "$BUNDLE" build -f "$WORK/unknown-version.yaml" --dry-run
 variant 's|registry: {type: embedded}|registry: {type: embedded, namespaceOverride: mirror}|' later.yaml
-check "the builder says what kubexm-install cannot install yet" says 0 'spec.registry.namespaceOverride: this is known, and not supported yet' \
+check "the builder says what kubexm-install cannot install yet" says 0 'spec.registry.namespaceOverride: "mirror" is known, and not supported yet' \
   "$BUNDLE" build -f "$WORK/later.yaml" --dry-run
 sed 's/kubeadm: .*/kubeadm: {versions: {"1.34.4": {amd64: {sha256: 0000000000000000000000000000000000000000000000000000000000000000, size: 74494114}}}, default: "1.34.4"}/' \
   "$LAB_OVERLAY" > "$WORK/wrong-digest.yaml"
@@ -39,7 +39,7 @@ truncate -s 200000000 "$WORK/flipped.tar.zst"
 check "a truncated bundle is refused" exits 31 install --bundle "$WORK/flipped.tar.zst" --allow-unsigned -y
 rm -f "$WORK/flipped.tar.zst"
 
-check "what is not supported yet is refused before a host is touched" says 22 'spec.registry.namespaceOverride: this is known, and not supported yet' \
+check "what is not supported yet is refused before a host is touched" says 22 'spec.registry.namespaceOverride: "mirror" is known, and not supported yet' \
   install --bundle "$FILE" -f "$WORK/later.yaml" -y
 check "a host that is not there is named" exits 50 install --bundle "$FILE" --allow-unsigned -y --accept-new-host-keys
 lab host up n1 10.77.0.11
