@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 560
+# seconds: 600
 # needs: lab harbor
 # Harbor on a host of its own, by the real docker and compose. What runs in its containers is the lab's: distribution behind a small
 # server that answers the published API (tests/lab/harbor).
@@ -65,6 +65,18 @@ others_push() {
       "oci:$LAB/oci/docker.io/library/busybox:1" "docker://$NAME/team/busybox:1"
 }
 others_are_there() { asks GET /v2/team/busybox/tags/list | grep '"1"'; }
+others_bless() {
+  knowing "$NAME" 10.77.0.12 skopeo copy -q --insecure-policy --src-cert-dir "$HARBORS/certs" --src-creds "admin:$(admin)" \
+    --dest-cert-dir "$HARBORS/certs" --dest-creds "admin:$(admin)" \
+    "docker://$NAME/registry.k8s.io/kube-proxy:v$LAB_K8S" "docker://$NAME/registry.k8s.io/kube-proxy:blessed"
+}
+tags_of() { asks GET "/v2/registry.k8s.io/$1/tags/list" | jq -r '.tags // [] | sort | join(" ")'; }
+images_of_next_only() {
+  local found
+  found="$(tags_of kube-apiserver), $(tags_of kube-proxy)"
+  echo "$found"
+  [ "$found" = "v$LAB_K8S_NEXT, blessed v$LAB_K8S_NEXT" ]
+}
 # Of the data volume only what others pushed, and what opens it.
 only_data_is_left() {
   local host rc=0
@@ -121,6 +133,12 @@ check "both kubelets have the new version" kubelets_are "$LAB_K8S_NEXT"
 check "Harbor serves the new images" within 60 cri_pulls n2 "registry.k8s.io/kube-apiserver:v$LAB_K8S_NEXT"
 check "what others pushed is there after the upgrade" others_are_there
 check "a second upgrade changes nothing" nothing_done next upgrade -f "$HARBORS/next.yaml" -y
+check "somebody gives an earlier image a tag of their own" others_bless
+check "what earlier bundles pushed is removed from Harbor" says 0 "kept bundles only" install registry prune -f "$HARBORS/next.yaml" -y
+check "Harbor has the images of the present version alone, and that one" images_of_next_only
+check "what others pushed is there after the removal" others_are_there
+check "again, nothing is removed" says 0 "nothing to do" install registry prune -f "$HARBORS/next.yaml" -y
+check "Harbor still serves what the cluster has" cri_pulls n2 "registry.k8s.io/kube-apiserver:v$LAB_K8S_NEXT"
 check "the cluster is reset" next reset -f "$HARBORS/next.yaml" -y
 check "the snapshot of before the upgrade is there, and the operator removes it" snapshot_removed
 check "after reset nothing is left but Harbor's data" only_data_is_left

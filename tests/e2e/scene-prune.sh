@@ -6,58 +6,12 @@
 # kept by name and by file, and removed with its blobs from both; a run from before it is not rolled back from a home that does not know of it.
 . "$ROOT/tests/e2e/fleet.sh"
 . "$ROOT/tests/e2e/host.sh"
+. "$ROOT/tests/e2e/prune.sh"
 say "prune: two bundles in one registry"
-BUSYBOX=docker.io/library/busybox:1
-# shellcheck disable=SC2034  # fleet.sh reads it
-FLEET=(p1 p2)
-lab cluster-yaml --control-planes 1 p1 10.77.0.24 p2 10.77.0.25 | sed 's/roleGroups: {/&registry: [p1, p2], /' > "$WORK/two.yaml"
-sed "s,bundle: {,bundle: {extraImages: [{name: \"$BUSYBOX\"}]\, ," "$WORK/two.yaml" > "$WORK/one.yaml"
-bundle_of() { "$BUNDLE" build -f "$WORK/$1.yaml" --zone "$LAB_ZONE" --catalogue "$LAB_OVERLAY" --cache "$WORK/cache" -o "$WORK/$1.tar.zst"; }
-create_of() { install create --bundle "$WORK/$1.tar.zst" --allow-unsigned --accept-new-host-keys -y; }
 HOME_NAME=home-prune
-registry() { local verb=$1; shift; install registry "$verb" -f "$WORK/two.yaml" "$@"; }
-elsewhere() { HOME_NAME=home-prune-elsewhere registry "$@" --accept-new-host-keys; }
-bundles() { registry list --json | jq -r '.bundles[] | "\(.name) \(.present)"'; }
-has_bundles() {
-  local found; found=$(bundles); echo "$found"
-  [ "$(wc -l <<< "$found")" = "$1" ] && [ "$(grep -c ' true$' <<< "$found")" = 1 ]
-}
-earlier() { bundles | sed -n 's/ false$//p'; }
-# asked CODE IMAGE: what each depot answers for it, as a node's runtime asks
-asked() {
-  local address got url
-  for address in 10.77.0.24 10.77.0.25; do
-    url="https://$address:5443/v2/${2%:*}/manifests/${2##*:}"
-    got=$(lab in-net curl --silent --insecure --output /dev/null --write-out '%{http_code}' --header 'Accept: application/vnd.oci.image.index.v1+json' "$url")
-    [ "$got" = "$1" ] || { echo "$url: $got, wanted $1"; return 1; }
-  done
-}
-store() { lab host root "$1" du -sb /var/lib/kubexm/store | cut -f 1; }
-user_of_image() {
-  kubectl_on p1 apply -f - << YAML
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: sleeper, namespace: default}
-spec:
-  replicas: 1
-  selector: {matchLabels: {app: sleeper}}
-  template:
-    metadata: {labels: {app: sleeper}}
-    spec:
-      terminationGracePeriodSeconds: 1
-      tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists}]
-      containers: [{name: c, image: "busybox:1", command: [sleep, "3600"]}]
-YAML
-}
-changes_nothing_here() {
-  local host
-  for host in "${FLEET[@]}"; do tree "$host" > "$WORK/tree-before-$host"; done
-  "$@" || return 1
-  for host in "${FLEET[@]}"; do
-    tree "$host" > "$WORK/tree-after-$host"
-    same "$WORK/tree-before-$host" "$WORK/tree-after-$host" || return 1
-  done
-}
+# shellcheck disable=SC2034  # fleet.sh and prune.sh read them
+FLEET=(p1 p2) KIND=embedded PORT=5443
+two_bundles
 
 lab host up p1 10.77.0.24 p2 10.77.0.25
 states before

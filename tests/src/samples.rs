@@ -33,7 +33,8 @@ impl Sample {
             Pipeline::Upgrade => self.upgraded.is_some(),
             // What an upgrade has left.
             Pipeline::RegistryPrune => {
-                self.upgraded.is_some() && self.cluster().registry.kind == RegistryKind::Embedded
+                let ours = [RegistryKind::Embedded, RegistryKind::Registry, RegistryKind::Harbor];
+                self.upgraded.is_some() && ours.contains(&self.cluster().registry.kind)
             }
             Pipeline::AddonsApply => self.spec.contains("addons:") || self.spec.contains("storage:"),
         }

@@ -52,7 +52,7 @@ pub use layout::Layout;
 pub use lease::Lease;
 pub use medium::SCHEME as LOCAL_SCHEME;
 pub use oci::{
-    Credentials, ImageCandidate, OciRegistry, RawManifest, RegistriesConf, Registry, Repository, ResolvedImage,
+    Credentials, ImageCandidate, OciRegistry, Quota, RawManifest, RegistriesConf, Registry, Repository, ResolvedImage,
 };
 pub use options::{HttpOptions, MutualTls};
 pub use range::HttpFile;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
 use kubexm_plan::depot::{self, DepotContent, Filled, RecordedBundle};
 use kubexm_spec::Digest;
@@ -19,7 +18,7 @@ pub(crate) const LEAVING: &str = ".leaving";
 /// The configuration is there and cannot be read, or a folder cannot.
 pub fn look(machine: &Machine) -> Result<DepotContent, OpError> {
     let mut content = DepotContent { config: config(machine)?, blobs: blobs(machine)?, ..DepotContent::default() };
-    for name in names(&machine.path(depot::BUNDLES))? {
+    for name in fsio::names(&machine.path(depot::BUNDLES))? {
         // One on its way out may be served still.
         let recorded = name.strip_suffix(LEAVING).unwrap_or(&name).strip_suffix(depot::RECORD);
         let (bundle, served) = match (name.strip_suffix(depot::LEFT), recorded) {
@@ -54,7 +53,7 @@ pub(crate) fn needed(machine: &Machine) -> Result<BTreeSet<Digest>, OpError> {
 /// Takes away the records that are served no more: their blobs are gone.
 pub(crate) fn forget_left(machine: &Machine) -> Result<(), OpError> {
     let folder = machine.path(depot::BUNDLES);
-    let left = names(&folder)?.into_iter().filter(|name| name.ends_with(depot::LEFT));
+    let left = fsio::names(&folder)?.into_iter().filter(|name| name.ends_with(depot::LEFT));
     left.map(|name| folder.join(name)).try_for_each(|path| fsio::remove(&path))
 }
 
@@ -83,7 +82,7 @@ fn blobs(machine: &Machine) -> Result<BTreeMap<Digest, u64>, OpError> {
     let blob = machine.blob(&Digest::of(b""));
     let folder = blob.parent().unwrap_or(&blob);
     let mut blobs = BTreeMap::new();
-    for name in names(folder)? {
+    for name in fsio::names(folder)? {
         // Parts of transfers have other names.
         let Ok(digest) = Digest::from_hex(&name) else { continue };
         if let Ok(found) = folder.join(&name).symlink_metadata()
@@ -93,17 +92,4 @@ fn blobs(machine: &Machine) -> Result<BTreeMap<Digest, u64>, OpError> {
         }
     }
     Ok(blobs)
-}
-
-/// The names in a folder, sorted; none if there is no folder.
-fn names(folder: &Path) -> Result<BTreeSet<String>, OpError> {
-    let entries = match folder.read_dir() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
-        other => other.map_err(OpError::path("list", folder))?,
-    };
-    let name = |entry: std::io::Result<std::fs::DirEntry>| {
-        let entry = entry.map_err(OpError::path("list", folder))?;
-        Ok(entry.file_name().to_string_lossy().into_owned())
-    };
-    entries.map(name).collect()
 }

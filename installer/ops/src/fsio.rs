@@ -1,5 +1,6 @@
 //! File access of this crate: writes are atomic and synced.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -132,6 +133,19 @@ pub(crate) fn remove_folder(path: &Path) -> Result<bool, OpError> {
         Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(false),
         Err(error) => Err(OpError::path("remove", path)(error)),
     }
+}
+
+/// The names in a folder, sorted; none if there is no folder.
+pub(crate) fn names(folder: &Path) -> Result<BTreeSet<String>, OpError> {
+    let entries = match folder.read_dir() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        other => other.map_err(OpError::path("list", folder))?,
+    };
+    let name = |entry: std::io::Result<fs::DirEntry>| {
+        let entry = entry.map_err(OpError::path("list", folder))?;
+        Ok(entry.file_name().to_string_lossy().into_owned())
+    };
+    entries.map(name).collect()
 }
 
 /// Creates a folder with mode 0700 in an existing one.

@@ -1,5 +1,7 @@
 //! Harbor's API v2.0: projects, robots, quotas, health (goharbor/harbor, api/v2.0/swagger.yaml; the same paths from 2.5 to 2.15).
 
+mod artifacts;
+
 use std::collections::BTreeSet;
 
 use base64::Engine as _;

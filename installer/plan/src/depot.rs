@@ -15,6 +15,8 @@ pub const CONFIG: &str = "/etc/kubexm/depot/config.json";
 pub const BUNDLES: &str = "/etc/kubexm/depot/bundles";
 /// The depot's unit.
 pub const UNIT: &str = "kubexm-depot.service";
+/// The unit of the distribution registry.
+pub const REGISTRY_UNIT: &str = "kubexm-registry.service";
 /// The CA of the depot's certificate, on its host.
 pub const CA: &str = "/etc/kubexm/depot/ca.crt";
 /// The login that the depot's own host shows to it, if the depot demands one.
@@ -129,7 +131,9 @@ fn packages_of(record: &Record) -> impl Iterator<Item = Digest> + use<'_> {
 /// The run that has deleted content of bundles from a host after the first step of this one; none if there is none.
 pub fn pruned_since<'a>(ledger: &'a [Record], run: &str) -> Option<&'a str> {
     let mut later = ledger.iter().skip_while(|record| record.run != run);
-    let deletes = |record: &&Record| record.ops.iter().any(|op| matches!(op, Op::BlobsRemoved(_)));
+    let removes =
+        |op: &Op| matches!(op, Op::BlobsRemoved(_) | Op::RegistryBlobsRemoved(_) | Op::HarborImagesRemoved(_));
+    let deletes = |record: &&Record| record.ops.iter().any(removes);
     later.find(|record| record.run != run && deletes(record)).map(|record| record.run.as_str())
 }
 

@@ -27,6 +27,7 @@ pub mod observed_state;
 pub mod op;
 pub mod path_state;
 pub mod pipeline;
+pub mod pushed;
 mod plan;
 mod removal;
 mod render;

@@ -49,7 +49,7 @@ impl ImageRegistry {
             let ca = Ca { path: paths::REGISTRY_CA, slot: depot::CA_SLOT, provider: SlotProvider::REGISTRY_CA };
             let shared = cluster.registry.kind == RegistryKind::Harbor;
             let (addresses, login) = if shared {
-                (vec![harbor::address(cx)], harbor::header(cx).map(|provider| (harbor::ROBOT_LOGIN_SLOT, provider)))
+                (vec![harbor::address(cx.cluster)], harbor::header(cx).map(|provider| (harbor::ROBOT_LOGIN_SLOT, provider)))
             } else {
                 let header = |login| (login::HEADER_SLOT, login::provider(login, LoginForm::Header));
                 (registries::pulled_from(cx, node)?, cluster.depot_login().map(header))
@@ -71,7 +71,7 @@ impl ImageRegistry {
     pub fn path(&self, cx: &PlanContext<'_>, host: &str) -> String {
         match cx.cluster.external_registry() {
             Some(external) => format!("/v2/{}", external.folder(host)),
-            None => format!("/v2/{}", registries::folder(cx, host)),
+            None => format!("/v2/{}", registries::folder(cx.cluster, host)),
         }
     }
 

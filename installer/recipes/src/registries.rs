@@ -103,8 +103,8 @@ pub fn own_address(cluster: &Cluster, ip: IpAddr, port: u16) -> String {
 
 /// Repository folder of an upstream host. A registry's name may contain a port, but a repository's name
 /// no colon (OCI distribution-spec, "Pulling manifests"); `_` cannot clash, since no host name contains it.
-pub fn folder(cx: &PlanContext<'_>, host: &str) -> String {
-    match cx.cluster.registry.kind {
+pub fn folder(cluster: &Cluster, host: &str) -> String {
+    match cluster.registry.kind {
         // As `kubexm-install seed` calls it: its projects are named so.
         RegistryKind::Harbor => names::registry_folder(host),
         RegistryKind::Registry => host.to_ascii_lowercase().replace(':', "_"),
@@ -119,10 +119,13 @@ pub fn repositories(cx: &PlanContext<'_>) -> BTreeMap<String, Repository> {
     let unused = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let tls = Tls { cert: String::new(), key: String::new() };
     let all = DepotConfig::serving(cx.manifest, unused, paths::STORE, tls).images;
-    all.into_iter()
-        .map(|(name, repository)| match name.split_once('/') {
-            Some((host, path)) => (format!("{}/{path}", folder(cx, host)), repository),
-            None => (name, repository),
-        })
-        .collect()
+    all.into_iter().map(|(name, repository)| (in_registry(cx.cluster, &name), repository)).collect()
+}
+
+/// The name of an image's repository in the cluster's registry: `registry.k8s.io/pause`.
+pub fn in_registry(cluster: &Cluster, name: &str) -> String {
+    match name.split_once('/') {
+        Some((host, path)) => format!("{}/{path}", folder(cluster, host)),
+        None => name.to_owned(),
+    }
 }

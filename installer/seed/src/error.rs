@@ -1,8 +1,8 @@
 //! What can go wrong, and which exit code that is.
 
 use kubexm_archive::{ArchiveError, Incomplete};
-use kubexm_spec::{ExitCode, ExitError, counted_of};
-use kubexm_transport::TransportError;
+use kubexm_spec::{ExitCode, ExitError, amount, counted_of};
+use kubexm_transport::{Quota, TransportError};
 use serde_json::{Value, json};
 
 use crate::totals::Totals;
@@ -88,6 +88,20 @@ pub enum SeedError {
         /// What to do.
         mend: String,
         source: Box<TransportError>,
+    },
+    /// A quota that leaves too little room.
+    #[error(
+        "the project {:?} of {registry} has room for {} (its quota is {}, {} are used), and {} are missing there, so nothing was sent; free \
+         room there, or have the quota raised",
+        quota.project, amount(quota.limit.saturating_sub(quota.used)), amount(quota.limit), amount(quota.used), amount(*missing)
+    )]
+    NoRoom {
+        /// `HOST[:PORT]`.
+        registry: String,
+        /// As the registry tells it.
+        quota: Quota,
+        /// Bytes that would be sent.
+        missing: u64,
     },
     /// After the push a reference names something else, or nothing.
     #[error("{} in the registry not as they were pushed, somebody else may write there; run again:{}", counted_of(.0, "reference"), lines(.0))]
@@ -261,6 +275,7 @@ impl ExitError for SeedError {
             Self::Registry { source, .. } if is_immutable(source) => ExitCode::TagTaken,
             Self::Registry { source, .. } if is_read_only(source) => ExitCode::OriginDown,
             Self::Registry { source, .. } => source.exit_code(),
+            Self::NoRoom { .. } => ExitCode::RegistryFull,
             Self::Audit(_) => ExitCode::OriginMismatch,
             Self::Partly { source, .. } => source.exit_code(),
             Self::Stopped => ExitCode::Declined,

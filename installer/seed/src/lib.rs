@@ -33,6 +33,7 @@ mod record;
 mod reduced;
 mod report;
 mod rest;
+mod room;
 mod seeding;
 mod spool;
 mod target;

@@ -25,6 +25,7 @@ use crate::push::{Counted, GRACE, Sender, blobs};
 use crate::record::RecordFolder;
 use crate::report::{Mapped, SeedReport, State};
 use crate::rest::rest;
+use crate::room::room;
 use crate::totals::Totals;
 
 /// Takes events as they happen; it must be quick.
@@ -113,6 +114,10 @@ async fn put(
         work = look(registry, &plan, options.overwrite_tags) => work?,
         () = stop.cancelled() => return Err(SeedError::Stopped),
     };
+    tokio::select! {
+        room = room(registry, &work) => room?,
+        () = stop.cancelled() => return Err(SeedError::Stopped),
+    }
     let mut seeded = SeedReport::new(options.naming.target.to_string(), bundle, options.dry_run);
     seeded.notes = plan.notes.clone();
     if options.dry_run {

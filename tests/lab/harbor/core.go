@@ -1,5 +1,5 @@
-// A small server behind which distribution stands, and which answers Harbor's published API v2.0 as far as projects, quotas,
-// robots, health and systeminfo go (goharbor/harbor, api/v2.0/swagger.yaml): for tests of whoever calls it. It is strict: what it
+// A small server behind which distribution stands, and which answers Harbor's published API v2.0 as far as projects, quotas, robots,
+// artifacts with their tags, collections of garbage (which free nothing here), health and systeminfo go (goharbor/harbor, api/v2.0/swagger.yaml): for tests of whoever calls it. It is strict: what it
 // does not know is refused.
 package main
 
@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"net/http/httputil"
@@ -53,6 +54,7 @@ type robot struct {
 type database struct {
 	Admin    string              `json:"admin"`
 	Next     int64               `json:"next"`
+	Garbage  int64               `json:"garbage"`
 	Projects map[string]*project `json:"projects"`
 	Robots   map[int64]*robot    `json:"robots"`
 }
@@ -66,6 +68,7 @@ type server struct {
 	// bytes of each open upload
 	uploads map[string]int64
 	proxy   *httputil.ReverseProxy
+	target  string
 	alive   func() bool
 }
 
@@ -323,6 +326,15 @@ func (s *server) api(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch {
+	case parts[0] == "projects" && len(parts) >= 6 && parts[2] == "repositories" && parts[4] == "artifacts":
+		name, err := url.PathUnescape(parts[3])
+		if err != nil {
+			refuse(w, http.StatusBadRequest, "BAD_REQUEST", err.Error())
+			return
+		}
+		s.artifacts(w, r, parts[1]+"/"+name, parts[5:])
+	case parts[0] == "system" && len(parts) >= 2 && parts[1] == "gc":
+		s.garbage(w, r, parts[2:])
 	case parts[0] == "projects":
 		s.projects(w, r, parts[1:], body)
 	case parts[0] == "quotas":
@@ -409,6 +421,78 @@ func (s *server) projects(w http.ResponseWriter, r *http.Request, rest []string,
 		answer(w, http.StatusOK, nil)
 	default:
 		refuse(w, http.StatusMethodNotAllowed, "UNKNOWN", "method not allowed")
+	}
+}
+
+// of asks distribution for something of a repository, and returns the digest and the text that it answers with.
+func (s *server) of(method, repository, path string) (int, string, []byte) {
+	request, _ := http.NewRequest(method, s.target+"/v2/"+repository+path, nil)
+	for _, kind := range []string{"application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json",
+		"application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.docker.distribution.manifest.v2+json"} {
+		request.Header.Add("Accept", kind)
+	}
+	got, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return http.StatusBadGateway, "", nil
+	}
+	defer got.Body.Close()
+	text, _ := io.ReadAll(got.Body)
+	return got.StatusCode, got.Header.Get("Docker-Content-Digest"), text
+}
+
+// artifacts shows and deletes images by digest, and deletes tags of them.
+func (s *server) artifacts(w http.ResponseWriter, r *http.Request, repository string, rest []string) {
+	status, digest, _ := s.of(http.MethodHead, repository, "/manifests/"+rest[0])
+	if status != http.StatusOK {
+		refuse(w, http.StatusNotFound, "NOT_FOUND", "artifact "+repository+"@"+rest[0]+" not found")
+		return
+	}
+	var listed struct {
+		Tags []string `json:"tags"`
+	}
+	_, _, text := s.of(http.MethodGet, repository, "/tags/list")
+	json.Unmarshal(text, &listed)
+	tags := []any{}
+	for _, tag := range listed.Tags {
+		if _, of, _ := s.of(http.MethodHead, repository, "/manifests/"+tag); of == digest {
+			tags = append(tags, map[string]string{"name": tag})
+		}
+	}
+	switch {
+	case r.Method == http.MethodGet && len(rest) == 1 && r.URL.Query().Get("with_tag") == "true":
+		answer(w, http.StatusOK, map[string]any{"digest": digest, "tags": tags})
+		return
+	case r.Method == http.MethodDelete && len(rest) == 1:
+		status, _, text = s.of(http.MethodDelete, repository, "/manifests/"+digest)
+	case r.Method == http.MethodDelete && len(rest) == 3 && rest[1] == "tags":
+		status, _, text = s.of(http.MethodDelete, repository, "/manifests/"+rest[2])
+	default:
+		refuse(w, http.StatusMethodNotAllowed, "UNKNOWN", "method not allowed")
+		return
+	}
+	if status != http.StatusAccepted {
+		refuse(w, http.StatusInternalServerError, "UNKNOWN", string(text))
+		return
+	}
+	answer(w, http.StatusOK, nil)
+}
+
+// garbage takes an order to collect it, and says that it was done.
+func (s *server) garbage(w http.ResponseWriter, r *http.Request, rest []string) {
+	switch {
+	case r.Method == http.MethodPost && len(rest) == 1 && rest[0] == "schedule":
+		s.data.Garbage++
+		s.save()
+		w.Header().Set("Location", fmt.Sprintf("/api/v2.0/system/gc/%d", s.data.Garbage))
+		answer(w, http.StatusCreated, nil)
+	case r.Method == http.MethodGet && len(rest) == 0:
+		all := []any{}
+		if s.data.Garbage > 0 {
+			all = append(all, map[string]any{"id": s.data.Garbage, "job_name": "GARBAGE_COLLECTION", "job_status": "Success"})
+		}
+		answer(w, http.StatusOK, all)
+	default:
+		refuse(w, http.StatusNotFound, "NOT_FOUND", "path "+r.URL.Path+" was not found")
 	}
 }
 
@@ -532,7 +616,7 @@ func goodSecret(text string) bool {
 
 func main() {
 	target, _ := url.Parse("http://registry:5000")
-	s := &server{file: "/data/core.json", host: os.Getenv("EXT_HOST"), tokens: map[string]*token{}, uploads: map[string]int64{}, proxy: httputil.NewSingleHostReverseProxy(target)}
+	s := &server{file: "/data/core.json", host: os.Getenv("EXT_HOST"), tokens: map[string]*token{}, uploads: map[string]int64{}, proxy: httputil.NewSingleHostReverseProxy(target), target: target.String()}
 	s.proxy.FlushInterval = -1
 	s.alive = func() bool {
 		got, err := http.Get(target.String() + "/v2/")

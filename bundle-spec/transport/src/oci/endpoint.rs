@@ -97,7 +97,8 @@ impl Endpoint<'_> {
         }
     }
 
-    async fn send_once(
+    /// The same with this login, once.
+    pub(super) async fn send_once(
         &self,
         request: &Request,
         authorization: Option<HeaderValue>,

@@ -197,7 +197,7 @@ pub(super) fn read(text: &str, asked: &Url) -> Option<Challenge> {
     basic
 }
 
-fn basic(user: &str, password: &str) -> String {
+pub(super) fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}")))
 }
 

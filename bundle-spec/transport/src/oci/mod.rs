@@ -15,6 +15,7 @@ mod open_uploads;
 mod push;
 mod push_checks;
 mod push_upload;
+mod quota;
 mod referrers;
 mod registries;
 pub(crate) mod resolve;
@@ -35,6 +36,7 @@ pub use content::{Content, Outcome};
 pub use credentials::Credentials;
 pub use open_uploads::{OpenUpload, OpenUploads, PushOptions};
 pub use push::{PushedManifest, Repository};
+pub use quota::Quota;
 pub use referrers::{Referrers, referrers_tag};
 pub use registries::RegistriesConf;
 

@@ -72,6 +72,24 @@ impl Repository {
         }
     }
 
+    /// Whether the repository has a blob.
+    pub async fn has_blob(&self, digest: &Digest) -> Result<bool, TransportError> {
+        let login = self.login();
+        let endpoint = self.endpoint(&login);
+        let url = endpoint.url(&format!("blobs/{digest}"))?;
+        let request = Request::new(Method::HEAD, url.clone());
+        let (endpoint, request, url) = (&endpoint, &request, &url);
+        retried(Retries::new(endpoint.options), || async move {
+            let response = endpoint.send(request, &|_| {}).await?;
+            match response.status() {
+                status if status.is_success() => Ok(true),
+                StatusCode::NOT_FOUND => Ok(false),
+                _ => Err(endpoint.refused(url, response).await),
+            }
+        })
+        .await
+    }
+
     /// Asks whether these credentials may push: opens an upload, and cancels it.
     pub async fn check_push(&self) -> Result<(), TransportError> {
         let login = self.login();

@@ -121,6 +121,11 @@ fn asked(harbor: &mut Harbor, method: &str, path: &str, body: &Value) -> (u16, V
             }
             (200, Value::Null)
         }
+        ("GET" | "DELETE", ["projects", project, "repositories", name, "artifacts", rest @ ..]) => {
+            artifact(harbor, method, &format!("{project}/{}", name.replace("%252F", "/")), rest)
+        }
+        ("POST", ["system", "gc", "schedule"]) => (201, Value::Null),
+        ("GET", ["system", "gc"]) => (200, json!([{"id": 1, "job_status": "Success"}])),
         ("GET", ["robots"]) => (200, harbor.robots.values().cloned().collect()),
         ("POST", ["robots"]) => {
             let id = harbor.robots.len() + 1;
@@ -140,6 +145,33 @@ fn asked(harbor: &mut Harbor, method: &str, path: &str, body: &Value) -> (u16, V
             (200, Value::Null)
         }
         _ => refuse(404, "NOT_FOUND", &format!("{method} {path} is not known")),
+    }
+}
+
+/// An image by its digest, and one of its tags.
+fn artifact(harbor: &mut Harbor, method: &str, repository: &str, rest: &[&str]) -> (u16, Value) {
+    let digest = rest.first().copied().unwrap_or_default().to_owned();
+    let own = format!("{repository}/");
+    if !harbor.references.contains_key(&format!("{own}{digest}")) {
+        return refuse(404, "NOT_FOUND", &format!("artifact {repository}@{digest} not found"));
+    }
+    let tags = harbor.references.iter().filter(|(_, names)| **names == digest);
+    let tags: Vec<String> = tags.filter_map(|(key, _)| Some(key.strip_prefix(&own)?.to_owned())).collect();
+    let tags: Vec<String> = tags.into_iter().filter(|tag| !tag.starts_with("sha256:")).collect();
+    match (method, rest) {
+        ("GET", [_]) => {
+            let tags: Vec<Value> = tags.iter().map(|tag| json!({"name": tag})).collect();
+            (200, json!({"digest": digest, "tags": tags}))
+        }
+        ("DELETE", [_]) => {
+            harbor.references.retain(|key, names| !(key.starts_with(&own) && *names == digest));
+            (200, Value::Null)
+        }
+        ("DELETE", [_, "tags", tag]) => {
+            harbor.references.remove(&format!("{own}{tag}"));
+            (200, Value::Null)
+        }
+        _ => refuse(404, "NOT_FOUND", "not known"),
     }
 }
 

@@ -6,8 +6,8 @@ use super::state::State;
 use crate::OpError;
 use crate::system::{Head, HttpsServer};
 
-const DEPOT: &str = "kubexm-depot.service";
-const UNIT: &str = "kubexm-registry.service";
+const DEPOT: &str = kubexm_plan::depot::UNIT;
+const UNIT: &str = kubexm_plan::depot::REGISTRY_UNIT;
 
 pub(super) fn get(system: &RootedSystem, state: &State, server: &HttpsServer<'_>) -> Result<u16, OpError> {
     if !server.url.contains(":5443/") && super::harbor::runs(state) {

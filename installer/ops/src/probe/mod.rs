@@ -23,6 +23,7 @@ pub mod pod_address;
 mod pod_network;
 mod pods;
 mod registry;
+mod registry_lacks;
 mod server;
 mod virtual_address;
 pub mod vrrp;
@@ -52,6 +53,9 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
             registry::look(machine, (url, ca, login.as_deref()), repositories)
         }
         Probe::DepotLacks { url, ca, login, blobs } => depot_lacks::look(machine, (url, ca, login.as_deref()), blobs),
+        Probe::RegistryLacks { url, ca, login, manifests } => {
+            registry_lacks::look(machine, (url, ca, login.as_deref()), manifests)
+        }
         Probe::ImagesUnused { images } => images_unused::look(machine, images),
         Probe::HarborHealthy { url, ca } => harbor::healthy(machine, url, ca),
         Probe::ClockFollows { servers } => clock::look(machine, servers),

@@ -34,6 +34,7 @@ mod node_object;
 mod packages;
 mod programs;
 mod registry_layout;
+mod pushed_removed;
 mod registry_prune;
 mod relabelled;
 mod release_absent;

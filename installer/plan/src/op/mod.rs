@@ -17,6 +17,7 @@ mod etcd_snapshot;
 mod file;
 mod harbor;
 mod harbor_images;
+mod harbor_images_removed;
 mod harbor_projects;
 mod helm_release;
 mod hostname;
@@ -36,7 +37,9 @@ mod node_tainted;
 mod node_untainted;
 mod packages;
 mod probe;
+mod registry_blobs_removed;
 mod registry_layout;
+mod registry_unlinked;
 mod release_absent;
 pub mod reset;
 mod resolver;
@@ -74,6 +77,7 @@ pub use etcd_snapshot::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 pub use file::{Content, File};
 pub use harbor::{HARBOR_UNIT, HarborAccess};
 pub use harbor_images::{HarborImage, HarborImages, MissingImages};
+pub use harbor_images_removed::{FoundImages, HarborImagesRemoved};
 pub use harbor_projects::{FoundProjects, HarborProjects};
 pub use helm_release::{FoundRelease, HELM, HelmRelease, ReleaseInput, Released};
 pub use hostname::{Hostname, Names};
@@ -93,7 +97,9 @@ pub use node_tainted::NodeTainted;
 pub use node_untainted::{NodeUntainted, Taint, Taints};
 pub use packages::{PackageState, Packages, PackagesState, UnitWas, WantedPackage};
 pub use probe::Probe;
+pub use registry_blobs_removed::RegistryBlobsRemoved;
 pub use registry_layout::{LayoutDifference, RegistryLayout};
+pub use registry_unlinked::{FoundLinks, RegistryUnlinked, RemovedContent};
 pub use release_absent::{FoundToRemove, ReleaseAbsent};
 pub use resolver::{Resolver, Servers, Way};
 pub use selinux_booleans::{PolicyBoolean, PolicyBooleans, SelinuxBooleans};
@@ -125,7 +131,8 @@ macro_rules! ops {
             File Absent Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
             HostsBlock Resolver SelinuxMode SelinuxBooleans Hostname Timezone ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
             NodeLabel NodeAnnotation NodePruned Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored EtcdServers EtcdEndpoints
-            AuthorityRenewed KubeconfigAuthority AuthorityPublished HelmRelease ReleaseAbsent Manifests HarborProjects HarborImages BundlesRemoved BlobsRemoved Act Reset
+            AuthorityRenewed KubeconfigAuthority AuthorityPublished HelmRelease ReleaseAbsent Manifests HarborProjects HarborImages BundlesRemoved BlobsRemoved
+            RegistryUnlinked RegistryBlobsRemoved HarborImagesRemoved Act Reset
         }
     };
 }

@@ -89,6 +89,18 @@ pub enum Probe {
         /// Which the depot would serve, had it not been told to stop.
         blobs: BTreeSet<Digest>,
     },
+    /// A registry answers for none of these manifests.
+    RegistryLacks {
+        /// `https://registry.example.kubexm.internal:5000`.
+        url: String,
+        /// PEM file on the node.
+        ca: String,
+        /// File on the node with the `Authorization` header that the registry demands.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        login: Option<String>,
+        /// By repository: what it would serve, had its links not been taken away.
+        manifests: BTreeMap<String, BTreeSet<Digest>>,
+    },
     /// Nothing in the cluster uses one of these images: pods that have not ended, what makes pods, and hooks of helm's releases.
     ImagesUnused {
         /// `registry.k8s.io/pause:3.10.1`, or with `@` and a digest.
@@ -248,6 +260,7 @@ impl std::fmt::Display for Probe {
                 write!(f, "{url} serves every reference and blob of {} repositories", repositories.len())
             }
             Self::DepotLacks { url, .. } => write!(f, "{url} serves the removed bundles no more"),
+            Self::RegistryLacks { url, .. } => write!(f, "{url} serves the images of the removed bundles no more"),
             Self::ImagesUnused { images } => write!(f, "nothing in the cluster uses one of {} images", images.len()),
             Self::HarborHealthy { url, ca } => write!(f, "Harbor at {url} is healthy, trusted by {ca}"),
             Self::ClockFollows { servers } => write!(f, "the clock follows {}", servers.join(" or ")),

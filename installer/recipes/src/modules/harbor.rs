@@ -9,7 +9,7 @@ use kubexm_plan::op::{
     Blobs, Dir, File, HARBOR_UNIT, HarborAccess, HarborImage, HarborImages, HarborProjects, StateDir, Unit,
 };
 use kubexm_plan::{Probe, SlotProvider, Step, Undo, runtime};
-use kubexm_spec::cluster::{HARBOR_ADMIN, HARBOR_DATABASE, Harbor, RegistryKind, RuntimeKind, overlap};
+use kubexm_spec::cluster::{Cluster, HARBOR_ADMIN, HARBOR_DATABASE, Harbor, RegistryKind, RuntimeKind, overlap};
 use kubexm_spec::depot::{Repository, by_tag, served_as};
 use kubexm_spec::manifest::Artifact;
 use kubexm_spec::{Kind, Program, names};
@@ -64,17 +64,18 @@ pub fn config(cx: &PlanContext<'_>) -> Harbor {
 }
 
 /// `registry.demo.kubexm.internal`, with the port where it is not that of https. Harbor's tokens name it in this form.
-pub fn address(cx: &PlanContext<'_>) -> String {
-    let name = names::registry_name(&cx.cluster.name);
-    match cx.cluster.registry.port {
+pub fn address(cluster: &Cluster) -> String {
+    let name = names::registry_name(&cluster.name);
+    match cluster.registry.port {
         443 => name,
         port => format!("{name}:{port}"),
     }
 }
 
-fn access(cx: &PlanContext<'_>) -> HarborAccess {
+/// How ops on its host reach it.
+pub fn access(cluster: &Cluster) -> HarborAccess {
     HarborAccess {
-        registry: address(cx),
+        registry: address(cluster),
         ca: paths::HARBOR_CA.to_owned(),
         admin_password: paths::HARBOR_ADMIN_PASSWORD.to_owned(),
     }
@@ -180,7 +181,7 @@ fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>, harbor: &Harbor) -> Resu
         .ensure_all(engine)
         .ensure(unit(ENGINE_UNIT, engine_loaded))
         .ensure(unit(HARBOR_UNIT, loaded))
-        .probe(Probe::HarborHealthy { url: format!("https://{}", address(cx)), ca: paths::HARBOR_CA.to_owned() }, 600)
+        .probe(Probe::HarborHealthy { url: format!("https://{}", address(cx.cluster)), ca: paths::HARBOR_CA.to_owned() }, 600)
         .timeout_s(2400)
         .undo(Undo::RestoreBefore)
         .build())
@@ -199,7 +200,7 @@ fn projects(
     Step::on(node.name(), "harbor.projects", "Make Harbor's projects, and the account by which nodes pull")
         .ensure(login)
         .ensure(HarborProjects {
-            harbor: access(cx),
+            harbor: access(cx.cluster),
             projects: images.values().map(project).collect(),
             public: harbor.public,
             quota: harbor.project_quota,
@@ -222,10 +223,10 @@ fn fill(cx: &PlanContext<'_>, node: &PlannedHost<'_>, images: BTreeMap<String, H
     let of_images = cx.manifest.artifacts.iter().filter(|artifact| artifact.key.kind() == Kind::Image);
     let blobs: BTreeSet<_> = of_images.flat_map(|artifact| artifact.blobs.iter().copied()).collect();
     Step::on(node.name(), "harbor.images", "Push the bundle's images to Harbor")
-        .ensure(HarborImages { harbor: access(cx), images })
+        .ensure(HarborImages { harbor: access(cx.cluster), images })
         .probe(
             Probe::RegistryServes {
-                url: format!("https://{}", address(cx)),
+                url: format!("https://{}", address(cx.cluster)),
                 ca: paths::HARBOR_CA.to_owned(),
                 // Harbor answers 401 to whoever asks a public project without a token.
                 login: Some(paths::HARBOR_LOGIN.to_owned()),

@@ -17,7 +17,7 @@ use crate::modules::{depot, login, programs};
 use crate::templates::template;
 use crate::{paths, registries};
 
-const UNIT: &str = "kubexm-registry.service";
+const UNIT: &str = kubexm_plan::depot::REGISTRY_UNIT;
 
 /// The registry and its content; no steps if the cluster uses another registry.
 pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {

@@ -1,4 +1,5 @@
-//! `registry prune`: removes earlier bundles of a cluster from the depots of its registry hosts.
+//! `registry prune`: removes earlier bundles of a cluster from its registry hosts: from their depots, and from a distribution registry or
+//! Harbor beside them.
 //!
 //! Needs no bundle: what a depot has is what its host reports, and what kubexm has put into a store is in the host's ledger. First it is asked
 //! once more whether something uses an image that goes; then every depot stops to serve the bundles, which can be rolled back; and when all of
@@ -6,18 +7,20 @@
 
 mod check;
 mod context;
+mod pushed;
 mod select;
 
 use std::collections::BTreeMap;
 
 use kubexm_plan::depot;
-use kubexm_plan::op::{BlobsRemoved, BundlesRemoved, Probe};
-use kubexm_plan::{Pipeline, Plan, Step, StepId, Undo};
+use kubexm_plan::op::{BlobsRemoved, BundlesRemoved, HarborImagesRemoved, Probe, RegistryBlobsRemoved, RegistryUnlinked};
+use kubexm_plan::{Op, Pipeline, Plan, Step, StepId, Undo};
 use kubexm_spec::Digest;
 
 use crate::draft::plan_host;
 use crate::error::RecipeError;
 use crate::identity::Identity;
+use crate::modules::harbor;
 pub use context::{Bundle, Keep, PruneContext, Pruned};
 use select::{Leaving, Selection};
 pub use select::{bundles, gone_images};
@@ -65,16 +68,44 @@ pub fn registry_prune(cx: &PruneContext<'_>) -> Result<Pruned, RecipeError> {
         let step = step.timeout_s(RELOAD_S + 180).undo(Undo::RestoreBefore).build();
         steps.push(Step { after: checked.clone(), ..step });
     }
-    // Nothing is deleted before the last depot has stopped to serve it: until then all of it can be rolled back.
-    let stopped: Vec<StepId> = steps.iter().map(|step| step.id.clone()).collect();
-    for (host, leaving) in selection.hosts.iter().filter(|(_, leaving)| !leaving.blobs.is_empty()) {
-        let why = "deleted blobs come back only with a bundle that has them";
-        let step = Step::on(host, "prune.blobs", "Delete the blobs that no bundle of the registry needs")
-            .ensure(BlobsRemoved { blobs: leaving.blobs.clone() })
+    for (host, leaving) in &selection.hosts {
+        let Some(layout) = &leaving.pushed.layout else { continue };
+        let asked = layout.repositories.iter().filter(|(_, content)| !content.manifests.is_empty()).take(ASKED);
+        let manifests = asked.map(|(name, content)| (name.clone(), content.manifests.iter().take(1).copied().collect()));
+        let step = Step::on(host, "prune.registry", "Stop serving the images of the removed bundles")
+            .ensure(RegistryUnlinked { data_dir: layout.data_dir.clone(), repositories: layout.repositories.clone() })
+            .probe(layout.lacks(manifests.collect()), RELOAD_S)
             .timeout_s(DELETE_S)
-            .undo(Undo::Irreversible { why: why.to_owned() })
+            .undo(Undo::RestoreBefore)
             .build();
-        steps.push(Step { after: stopped.clone(), ..step });
+        steps.push(Step { after: checked.clone(), ..step });
+    }
+    // Nothing is deleted before the last registry has stopped to serve it: until then all of it can be rolled back.
+    let stopped: Vec<StepId> = steps.iter().map(|step| step.id.clone()).collect();
+    let why = "deleted blobs come back only with a bundle that has them";
+    let deleting = |host: &str, id, title: &str| {
+        Step::on(host, id, title).timeout_s(DELETE_S).undo(Undo::Irreversible { why: why.to_owned() })
+    };
+    for (host, leaving) in &selection.hosts {
+        let mut ops: Vec<Op> = Vec::new();
+        // Before those of the store, with which the last trace of the bundle goes.
+        if let Some(layout) = &leaving.pushed.layout {
+            let (data_dir, repositories) = (layout.data_dir.clone(), layout.repositories.clone());
+            ops.push(RegistryBlobsRemoved { data_dir, repositories }.into());
+        }
+        if !leaving.blobs.is_empty() {
+            ops.push(BlobsRemoved { blobs: leaving.blobs.clone() }.into());
+        }
+        if !ops.is_empty() {
+            let step = deleting(host, "prune.blobs", "Delete the blobs that no bundle of the registry needs");
+            steps.push(Step { after: stopped.clone(), ..step.ensure_all(ops).build() });
+        }
+        if !leaving.pushed.harbor.is_empty() {
+            let (harbor, repositories) = (harbor::access(cx.cluster), leaving.pushed.harbor.clone());
+            let step = deleting(host, "prune.harbor", "Delete the images of the removed bundles from Harbor");
+            let step = step.ensure(HarborImagesRemoved { harbor, repositories }).build();
+            steps.push(Step { after: stopped.clone(), ..step });
+        }
     }
     let plan = Plan {
         schema: kubexm_plan::SCHEMA,

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use kubexm_plan::depot::{DepotContent, RecordedBundle};
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::ledger::{Outcome, Record, SCHEMA};
-use kubexm_plan::op::Blobs;
+use kubexm_plan::op::{Blobs, HarborAccess, HarborImage, HarborImages, RegistryLayout};
 use kubexm_plan::{BundleRecord, ClusterFacts, ClusterId, Facts, Op, Probe, StepId, Undo, lint};
 use kubexm_recipes::{Keep, PruneContext, Pruned, RecipeError, registry_prune, sample};
 use kubexm_spec::cluster::RegistryKind;
@@ -276,6 +276,102 @@ fn every_registry_host_is_pruned_and_nothing_is_deleted_before_the_last_has_stop
     }
 }
 
+/// Its images are in a registry beside the depot, whose configuration names none; the hosts have the bundle with this manifest.
+fn beside(site: &mut Site, kind: RegistryKind, bundle: &str) {
+    site.cluster.registry.kind = kind;
+    site.cluster.registry.port = 5000;
+    for depot in site.depots.values_mut() {
+        let config = depot.config.as_mut().unwrap();
+        config.images.clear();
+        // Records of one version of Kubernetes differ by their files.
+        for (name, recorded) in &mut depot.bundles {
+            recorded.content.files = [(format!("files/{name}"), Digest::of(name))].into();
+        }
+        config.files = depot.bundles[&name("three")].content.files.clone();
+    }
+    for facts in site.facts.values_mut() {
+        facts.stamp.as_mut().unwrap().bundle.as_mut().unwrap().manifest = Digest::of(bundle);
+    }
+}
+
+/// A step that has put the bundle's images there.
+fn ran(site: &mut Site, host: &str, step: &str, op: impl Into<Op>) {
+    let record = Record { step: StepId(format!("{host}/{step}")), ops: vec![op.into()], ..fill("1", &[]) };
+    site.ledgers.get_mut(host).unwrap().push(record);
+}
+
+#[test]
+fn from_a_distribution_registry_goes_what_kubexm_laid_out_there_and_no_bundle_that_stays_has() {
+    let mut site = one();
+    beside(&mut site, RegistryKind::Registry, "three");
+    let data_dir = site.cluster.registry.data_dir.clone();
+    for bundle in ["one", "two", "three"] {
+        let images = site.depots["node1"].bundles[&name(bundle)].content.images.clone();
+        ran(&mut site, "node1", "registry.fill", RegistryLayout { data_dir: data_dir.clone(), repositories: images });
+    }
+    let steps = |pruned: &Pruned| pruned.plan.steps.iter().map(|step| step.id.to_string()).collect::<Vec<_>>();
+    let pruned = site.plan(&[]).unwrap();
+    let all = ["node1/prune.unused", "node1/prune.bundles", "node1/prune.registry", "node1/prune.blobs"];
+    assert_eq!(steps(&pruned), all);
+    let unlinked = |pruned: &Pruned| {
+        let step = pruned.plan.steps.iter().find(|step| step.id.0 == "node1/prune.registry").unwrap().clone();
+        let Some(Probe::RegistryLacks { url, manifests, login: None, .. }) = step.probe.map(|timed| timed.probe) else {
+            panic!("it asks the registry")
+        };
+        assert!(url.ends_with(":5000") && !manifests.is_empty(), "{url} {manifests:?}");
+        match step.ops.as_slice() {
+            [Op::RegistryUnlinked(op)] => op.repositories.clone(),
+            ops => panic!("{ops:?}"),
+        }
+    };
+    let gone_now = unlinked(&pruned);
+    assert_eq!(gone_now.keys().collect::<Vec<_>>(), ["a.b/moved", "a.b/one", "a.b/two"]);
+    assert_eq!(gone_now["a.b/moved"].manifests, ["moved 1", "moved 2"].map(Digest::of).into());
+    assert!(!gone_now["a.b/moved"].blobs.contains(&Digest::of("shared")), "the present one has it there");
+    assert!(gone_now["a.b/one"].blobs.contains(&Digest::of("shared")), "nobody has it there");
+    assert!(!gone(&pruned).contains(&"a.b/moved:1"), "the tag is the present bundle's before and after");
+    let last = pruned.plan.steps.last().unwrap();
+    assert!(matches!(last.ops.as_slice(), [Op::RegistryBlobsRemoved(_), Op::BlobsRemoved(_)]), "{last:#?}");
+    assert!(last.after.iter().any(|id| id.0 == "node1/prune.registry"), "{last:#?}");
+
+    let kept = site.plan(&[Keep::Name(name("one"))]).unwrap();
+    assert_eq!(unlinked(&kept).keys().collect::<Vec<_>>(), ["a.b/moved", "a.b/two"]);
+    assert_eq!(unlinked(&kept)["a.b/moved"].manifests, [Digest::of("moved 2")].into());
+
+    // When it was done, and all other traces have gone with it.
+    let ran_before = last.clone();
+    site.ledgers.get_mut("node1").unwrap().push(Record { step: ran_before.id, ops: ran_before.ops, ..fill("2", &[]) });
+    let depot = site.depots.get_mut("node1").unwrap();
+    depot.bundles.retain(|bundle, _| *bundle == name("three"));
+    depot.blobs.clear();
+    assert_eq!(steps(&site.plan(&[]).unwrap()), Vec::<String>::new());
+}
+
+#[test]
+fn from_harbor_go_the_images_that_kubexm_pushed_with_their_tags_when_the_depots_have_stopped() {
+    let mut site = one();
+    beside(&mut site, RegistryKind::Harbor, "three");
+    let harbor = HarborAccess { registry: "r".to_owned(), ca: "/ca".to_owned(), admin_password: "/password".to_owned() };
+    let image = |content: &str| HarborImage {
+        repository: "a.b/moved".to_owned(),
+        tag: Some("1".to_owned()),
+        manifest: Digest::of(content),
+        blobs: [Digest::of(content)].into(),
+    };
+    for content in ["moved 1", "moved 2", "moved 3"] {
+        let images = [("a.b/moved:1".to_owned(), image(content))].into();
+        ran(&mut site, "node1", "harbor.images", HarborImages { harbor: harbor.clone(), images });
+    }
+    let pruned = site.plan(&[]).unwrap();
+    let step = pruned.plan.steps.iter().find(|step| step.id.0 == "node1/prune.harbor").unwrap();
+    let [Op::HarborImagesRemoved(op)] = step.ops.as_slice() else { panic!("{step:#?}") };
+    let gone = &op.repositories["a.b/moved"];
+    assert_eq!(gone.keys().copied().collect::<Vec<_>>(), sorted(&["moved 1", "moved 2"]), "the third is the present one");
+    assert_eq!(gone[&Digest::of("moved 1")], ["1".to_owned()].into());
+    assert!(op.harbor.registry.ends_with(":5000") && op.harbor.ca != harbor.ca, "as cluster.yaml has it: {:?}", op.harbor);
+    assert!(matches!(step.undo, Undo::Irreversible { .. }) && step.after.iter().any(|id| id.0 == "node1/prune.bundles"));
+}
+
 #[test]
 fn nothing_to_remove_is_a_plan_without_steps() {
     let mut site = one();
@@ -296,8 +392,8 @@ fn what_cannot_be_judged_is_refused_with_what_to_do() {
     };
     for (change, part) in [
         (of(|site| site.cluster.registry.kind = RegistryKind::External), "it is yours"),
-        (of(|site| site.cluster.registry.kind = RegistryKind::Registry), "only the embedded one"),
-        (of(|site| site.cluster.registry.kind = RegistryKind::Harbor), "only the embedded one"),
+        (of(|site| beside(site, RegistryKind::Registry, "another")), "has no record of the bundle that the cluster has now"),
+        (of(|site| beside(site, RegistryKind::Harbor, "another")), "has no record of the bundle that the cluster has now"),
         (of(|site| site.cluster.registry.kind = RegistryKind::None), "has none"),
         (of(|site| drop(site.facts.remove("node2"))), "node2 was not reached"),
         (of(|site| site.facts.get_mut("node2").unwrap().stamp = None), "node2 does not say which bundle it has"),

@@ -5,7 +5,7 @@ use kubexm_spec::{Digest, Platform};
 use crate::bundles::{Maker, noise};
 use crate::proxy::{Fault, Proxy, Seen, error};
 use crate::registry::{PASSWORD, Registry, Setup};
-use crate::site::{fails, login, options, options_for, run};
+use crate::site::{fails, login, options, options_for, run, said};
 
 const ONE: [Platform; 1] = [Platform::LINUX_AMD64];
 
@@ -193,6 +193,55 @@ async fn a_quota_or_a_disk_without_room() {
         let (text, code) = fails(&bundle(folder.path()), &options(folder.path(), &proxy.address)).await;
         assert_eq!(code, 48, "{text}");
         assert!(text.contains(said) && text.contains("quota raised"), "{text}");
+    }
+}
+
+/// A Harbor whose project has this much room, in front of a registry that knows no users; and what a seed of `bundle` to it ends with.
+async fn with_quota(bundle: &kubexm_archive::Bundle, quota: &'static str) -> (Proxy, Result<kubexm_seed::SeedReport, (String, u8)>) {
+    let registry = Registry::start(Setup::default());
+    let choose = move |seen: &Seen, _: usize| {
+        let json = |status, text: &str| Fault::Answer(status, vec![("content-type", "application/json".to_owned())], text.to_owned());
+        match (seen.target.as_str(), seen.headers.get("authorization")) {
+            ("/v2/", None) => {
+                let host = seen.headers.get("host").cloned().unwrap_or_default();
+                let challenge = format!("Bearer realm=\"http://{host}/service/token\",service=\"harbor-registry\"");
+                Fault::Answer(401, vec![("www-authenticate", challenge)], String::new())
+            }
+            (target, Some(_)) if target.starts_with("/service/token") => json(200, r#"{"token": "t"}"#),
+            ("/api/v2.0/projects/mirror/summary", Some(login)) if login.starts_with("Basic ") => match quota {
+                "" => error(403, "FORBIDDEN", "forbidden"),
+                quota => json(200, quota),
+            },
+            _ => Fault::None,
+        }
+    };
+    let proxy = Proxy::before(&registry.address, choose).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path(), &proxy.address);
+    options.connection.credentials = login(&proxy.address, PASSWORD);
+    let ended = run(bundle, &options).await;
+    (proxy, ended.map_err(|error| said(&error)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_that_would_be_exceeded_before_the_first_upload() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = bundle(folder.path());
+    let small = r#"{"quota": {"hard": {"storage": 1000000}, "used": {"storage": 900000}}}"#;
+    let (proxy, ended) = with_quota(&bundle, small).await;
+    let (text, code) = ended.unwrap_err();
+    assert_eq!(code, 48, "{text}");
+    assert!(text.contains("the project \"mirror\"") && text.contains("nothing was sent"), "{text}");
+    assert_eq!((proxy.count("POST", ""), proxy.count("PUT", "")), (0, 0), "nothing is opened");
+    for enough in [
+        r#"{"quota": {"hard": {"storage": 1000000}, "used": {"storage": 700000}}}"#,
+        r#"{"quota": {"hard": {"storage": -1}, "used": {"storage": 900000}}}"#,
+        r#"{"repo_count": 3}"#,
+        "", // these credentials are not told
+    ] {
+        let (proxy, ended) = with_quota(&bundle, enough).await;
+        ended.unwrap_or_else(|(text, _)| panic!("{enough}: {text}"));
+        assert_eq!(proxy.count("GET", "/api/v2.0/"), 1, "{enough}");
     }
 }
 

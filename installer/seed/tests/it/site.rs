@@ -51,8 +51,11 @@ pub async fn run(bundle: &Bundle, options: &SeedOptions) -> Result<SeedReport, S
 
 /// The text and the exit code of a seed that must fail.
 pub async fn fails(bundle: &Bundle, options: &SeedOptions) -> (String, u8) {
-    let error = run(bundle, options).await.expect_err("it must fail");
-    (error_chain(&error), error.exit_code().code())
+    said(&run(bundle, options).await.expect_err("it must fail"))
+}
+
+pub fn said(error: &SeedError) -> (String, u8) {
+    (error_chain(error), error.exit_code().code())
 }
 
 /// Notes of a seed.

@@ -19,7 +19,7 @@ use crate::terminal::Shell;
 /// what they may need. Blobs that a bundle which stays needs stay, and so does whatever kubexm has not put there. No bundle is needed.
 ///
 /// Deleted blobs do not come back by a rollback, but only with a bundle that has them. Runs from before a removal cannot be resumed or
-/// rolled back any more. Only the embedded registry can be pruned.
+/// rolled back any more. Of a registry of type `registry`, and of Harbor, goes what kubexm has put there; what others have pushed stays.
 ///
 /// Examples:
 ///   kubexm-install registry prune -f cluster.yaml --dry-run

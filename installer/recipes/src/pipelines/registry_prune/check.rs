@@ -70,18 +70,13 @@ pub(super) fn refused(reason: &str) -> RecipeError {
 /// Why a registry of this type is not pruned, and what can be done.
 fn other_registry(kind: RegistryKind) -> Option<&'static str> {
     match kind {
-        RegistryKind::Embedded => None,
+        RegistryKind::Embedded | RegistryKind::Registry | RegistryKind::Harbor => None,
         RegistryKind::None => Some(
             "the cluster has none (spec.registry.type is none); images that a node does not use are removed by its kubelet",
         ),
         RegistryKind::External => Some(
             "it is yours (spec.registry.type is external), and kubexm-install deletes nothing there: use its own means, and keep what \
              `kubexm-install registry list` shows of the bundles in use",
-        ),
-        RegistryKind::Registry | RegistryKind::Harbor => Some(
-            "only the embedded one can be (spec.registry.type: embedded): what others have pushed into this registry shares its blobs, and \
-             kubexm-install does not know what. Delete the tags of earlier bundles with the registry's own means, and let it collect its \
-             garbage",
         ),
     }
 }

@@ -5,11 +5,13 @@ use std::net::SocketAddr;
 
 use kubexm_plan::Facts;
 use kubexm_plan::depot::{self, DepotContent, Filled};
+use kubexm_plan::ledger::Record;
 use kubexm_spec::depot::DepotConfig;
 use kubexm_spec::{Digest, names};
 
 use super::check::refused;
 use super::context::{Bundle, Keep, PruneContext};
+use super::pushed::{self, Pushed};
 use crate::error::RecipeError;
 
 /// How much of a manifest's digest is in the name of a bundle's record.
@@ -28,6 +30,8 @@ pub(super) struct Leaving {
     pub url: Option<String>,
     /// Whether the depot demands a login.
     pub login: bool,
+    /// What the distribution registry or Harbor of this host has beside it.
+    pub pushed: Pushed,
 }
 
 pub(super) struct Selection {
@@ -48,9 +52,10 @@ impl Selection {
         bundles.iter_mut().for_each(|bundle| bundle.kept = stays(&bundle.name));
         let (mut hosts, mut gone) = (BTreeMap::new(), BTreeSet::new());
         for (host, depot) in cx.depots {
+            let depot = &pushed::answering(cx, (host, depot))?;
             gone.extend(gone_images(depot, stays));
             let ledger = cx.ledgers.get(host).map(Vec::as_slice).unwrap_or_default();
-            hosts.insert(host.clone(), leaving(cx, (host, depot), &Filled::of(ledger), stays));
+            hosts.insert(host.clone(), leaving(cx, (host, depot), ledger, stays));
         }
         Ok(Self { bundles, hosts, gone })
     }
@@ -99,16 +104,16 @@ fn present(facts: &BTreeMap<String, Facts>, depots: &BTreeMap<String, DepotConte
 }
 
 /// Whether they are of one bundle. The images of a configuration may be in another registry.
-fn is_same(config: &DepotConfig, record: &DepotConfig) -> bool {
+pub(super) fn is_same(config: &DepotConfig, record: &DepotConfig) -> bool {
     config.files == record.files && (config.images.is_empty() || config.images == record.images)
 }
 
-fn short(manifest: &Digest) -> String {
+pub(super) fn short(manifest: &Digest) -> String {
     manifest.hex()[..SHORT].to_owned()
 }
 
 /// What stands after the version in a name.
-fn digest_part(name: &str) -> &str {
+pub(super) fn digest_part(name: &str) -> &str {
     name.rsplit('-').next().unwrap_or(name)
 }
 
@@ -202,9 +207,10 @@ pub fn gone_images(depot: &DepotContent, stays: impl Fn(&str) -> bool) -> BTreeS
 fn leaving(
     cx: &PruneContext<'_>,
     (host, depot): (&str, &DepotContent),
-    filled: &Filled,
+    ledger: &[Record],
     stays: impl Fn(&str) -> bool,
 ) -> Leaving {
+    let filled = Filled::of(ledger);
     let (left, gone): (Vec<_>, Vec<_>) = depot.bundles.iter().partition(|(name, _)| stays(name));
     let mut needed: BTreeSet<Digest> = filled.needed.clone();
     needed.extend(depot.config.iter().flat_map(depot::named));
@@ -217,7 +223,10 @@ fn leaving(
     let blobs = depot.blobs.iter().filter(|(digest, _)| !needed.contains(digest) && ours(digest));
     let blobs = blobs.map(|(digest, size)| (*digest, *size)).collect();
     let config = depot.config.as_ref();
+    let staying = config.into_iter().chain(left.iter().map(|(_, bundle)| &bundle.content));
+    let pushed = Pushed::leaving(cx, (host, ledger), staying, &filled.needed);
     Leaving {
+        pushed,
         bundles: gone.into_iter().map(|(name, bundle)| (name.clone(), bundle.digest)).collect(),
         blobs,
         named,
@@ -227,7 +236,7 @@ fn leaving(
 }
 
 /// Where a depot's own host asks it, as when it was installed; none if cluster.yaml has no address for it.
-fn own_url(cx: &PruneContext<'_>, host: &str, port: u16) -> Option<String> {
+pub(super) fn own_url(cx: &PruneContext<'_>, host: &str, port: u16) -> Option<String> {
     let address = match cx.cluster.registry_hosts().len() {
         0 | 1 => format!("{}:{port}", names::registry_name(&cx.cluster.name)),
         _ => SocketAddr::from((cx.cluster.host(host)?.node_ip()?, port)).to_string(),
