@@ -68,7 +68,9 @@ mod tests {
 
     use super::*;
     use crate::ledger::SCHEMA;
-    use crate::op::{HarborAccess, HarborImage, HarborImages, HarborImagesRemoved, RegistryBlobsRemoved, RegistryLayout};
+    use crate::op::{
+        HarborAccess, HarborImage, HarborImages, HarborImagesRemoved, RegistryBlobsRemoved, RegistryLayout,
+    };
     use crate::{StepId, Undo};
 
     fn record(op: impl Into<Op>, outcome: Outcome) -> Record {
@@ -97,14 +99,21 @@ mod tests {
     fn what_was_laid_out_is_there_until_its_blobs_were_deleted_and_again_when_it_was_laid_out_once_more() {
         let removed = |outcome| {
             let gone = RemovedContent { manifests: [Digest::of("one")].into(), blobs: BTreeSet::new() };
-            record(RegistryBlobsRemoved { data_dir: "/r".to_owned(), repositories: [("a".to_owned(), gone)].into() }, outcome)
+            record(
+                RegistryBlobsRemoved { data_dir: "/r".to_owned(), repositories: [("a".to_owned(), gone)].into() },
+                outcome,
+            )
         };
         let add = |content| record(layout("/r", content), Outcome::Done);
         let manifests = |ledger: &[Record]| laid_out(ledger, "/r")["a"].manifests.clone();
         let (one, two) = (Digest::of("one"), Digest::of("two"));
         let elsewhere = record(layout("/other", "elsewhere"), Outcome::Done);
         assert_eq!(manifests(&[add("one"), elsewhere, add("two")]), [one, two].into());
-        assert_eq!(manifests(&[add("one"), add("two"), removed(Outcome::Begun)]), [one, two].into(), "it may have failed");
+        assert_eq!(
+            manifests(&[add("one"), add("two"), removed(Outcome::Begun)]),
+            [one, two].into(),
+            "it may have failed"
+        );
         let ledger = [add("one"), add("two"), removed(Outcome::Done)];
         assert_eq!(manifests(&ledger), [two].into());
         assert_eq!(laid_out(&ledger, "/r")["a"].blobs, [Digest::of("shared layer")].into());
@@ -113,7 +122,8 @@ mod tests {
 
     #[test]
     fn what_was_pushed_to_harbor_is_known_with_every_tag_that_it_was_given() {
-        let harbor = HarborAccess { registry: "r".to_owned(), ca: "/ca".to_owned(), admin_password: "/password".to_owned() };
+        let harbor =
+            HarborAccess { registry: "r".to_owned(), ca: "/ca".to_owned(), admin_password: "/password".to_owned() };
         let push = |tag: Option<&str>, content: &str| {
             let image = HarborImage {
                 repository: "p/a".to_owned(),

@@ -49,7 +49,10 @@ impl ImageRegistry {
             let ca = Ca { path: paths::REGISTRY_CA, slot: depot::CA_SLOT, provider: SlotProvider::REGISTRY_CA };
             let shared = cluster.registry.kind == RegistryKind::Harbor;
             let (addresses, login) = if shared {
-                (vec![harbor::address(cx.cluster)], harbor::header(cx).map(|provider| (harbor::ROBOT_LOGIN_SLOT, provider)))
+                (
+                    vec![harbor::address(cx.cluster)],
+                    harbor::header(cx).map(|provider| (harbor::ROBOT_LOGIN_SLOT, provider)),
+                )
             } else {
                 let header = |login| (login::HEADER_SLOT, login::provider(login, LoginForm::Header));
                 (registries::pulled_from(cx, node)?, cluster.depot_login().map(header))

@@ -97,9 +97,13 @@ mod tests {
     #[test]
     fn a_summary_tells_a_limit_only_where_there_is_one() {
         let of = |text: &str| read(text.as_bytes());
-        assert_eq!(of(r#"{"repo_count":3,"quota":{"hard":{"storage":1024},"used":{"storage":1000}}}"#), Some((1024, 1000)));
+        assert_eq!(
+            of(r#"{"repo_count":3,"quota":{"hard":{"storage":1024},"used":{"storage":1000}}}"#),
+            Some((1024, 1000))
+        );
         assert_eq!(of(r#"{"quota":{"hard":{"storage":1024}}}"#), Some((1024, 0)));
-        for none in [r#"{"quota":{"hard":{"storage":-1},"used":{"storage":5}}}"#, r#"{"repo_count":3}"#, "<html>", "{}"] {
+        for none in [r#"{"quota":{"hard":{"storage":-1},"used":{"storage":5}}}"#, r#"{"repo_count":3}"#, "<html>", "{}"]
+        {
             assert_eq!(of(none), None, "{none}");
         }
     }

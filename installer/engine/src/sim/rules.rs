@@ -241,10 +241,14 @@ impl World {
                 Some(format!("{login} is missing"))
             }
             Probe::RegistryServes { url, .. } => {
-                let runs = [kubexm_plan::depot::REGISTRY_UNIT, kubexm_plan::op::HARBOR_UNIT].iter().any(|unit| here.runs(unit));
+                let runs = [kubexm_plan::depot::REGISTRY_UNIT, kubexm_plan::op::HARBOR_UNIT]
+                    .iter()
+                    .any(|unit| here.runs(unit));
                 (!runs).then(|| format!("nobody serves {url}"))
             }
-            Probe::DepotLacks { ca, .. } | Probe::RegistryLacks { ca, .. } if !here.has_path(ca) => Some(format!("{ca} is missing")),
+            Probe::DepotLacks { ca, .. } | Probe::RegistryLacks { ca, .. } if !here.has_path(ca) => {
+                Some(format!("{ca} is missing"))
+            }
             Probe::DepotLacks { url, .. } => {
                 (!here.runs(kubexm_plan::depot::UNIT)).then(|| format!("nobody serves {url}"))
             }

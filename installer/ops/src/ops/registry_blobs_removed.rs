@@ -11,7 +11,10 @@ use crate::{Converge, Machine, OpError, Wave, fsio};
 impl Converge for RegistryBlobsRemoved {
     /// Those that no repository links to.
     fn observe(&self, machine: &Machine) -> Result<Present, OpError> {
-        let there = self.digests().into_iter().filter(|digest| machine.path(folder_of(self, digest)).symlink_metadata().is_ok());
+        let there = self
+            .digests()
+            .into_iter()
+            .filter(|digest| machine.path(folder_of(self, digest)).symlink_metadata().is_ok());
         let there: BTreeSet<Digest> = there.collect();
         if there.is_empty() {
             return Ok(Present { present: there });

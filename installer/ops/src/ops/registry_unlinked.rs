@@ -66,8 +66,7 @@ impl Links for RegistryUnlinked {
             let own = format!("{}/{name}", self.folder());
             let layers = content.blobs.iter().map(|digest| format!("{own}/_layers/sha256/{}/link", digest.hex()));
             let manifests = content.manifests.iter();
-            let manifests =
-                manifests.map(|digest| format!("{own}/_manifests/revisions/sha256/{}/link", digest.hex()));
+            let manifests = manifests.map(|digest| format!("{own}/_manifests/revisions/sha256/{}/link", digest.hex()));
             links.extend(layers.chain(manifests).filter(|path| machine.path(path).symlink_metadata().is_ok()));
             tags.extend(of_tags(machine, &format!("{own}/_manifests/tags"), content)?);
         }
@@ -83,7 +82,8 @@ fn of_tags(machine: &Machine, folder: &str, content: &RemovedContent) -> Result<
     for tag in fsio::names(&machine.path(folder))? {
         let current = format!("{folder}/{tag}/current/link");
         let named = fsio::read_text(&machine.path(&current))?;
-        let all = named.as_deref().and_then(|text| text.trim().strip_prefix("sha256:")).is_some_and(|hex| goes.contains(hex));
+        let all =
+            named.as_deref().and_then(|text| text.trim().strip_prefix("sha256:")).is_some_and(|hex| goes.contains(hex));
         let index = format!("{folder}/{tag}/index/sha256");
         let before = fsio::names(&machine.path(&index))?.into_iter().filter(|hex| all || goes.contains(hex));
         links.extend(before.map(|hex| format!("{index}/{hex}/link")));

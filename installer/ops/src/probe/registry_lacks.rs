@@ -29,7 +29,9 @@ pub(super) fn look(
             "{url}{path} answers {}, and 404 is expected: its links are taken away (`journalctl -u kubexm-registry` has its log)",
             answer.status
         )),
-        None if answers.len() < paths.len() => no(format!("{url} answered {} of {} requests", answers.len(), paths.len())),
+        None if answers.len() < paths.len() => {
+            no(format!("{url} answered {} of {} requests", answers.len(), paths.len()))
+        }
         None => yes(format!("{url} serves the images of the removed bundles no more")),
     })
 }

@@ -7,7 +7,8 @@ use crate::common::{Host, same};
 use kubexm_ops::fake::harbor_host::{access, harbor, projects};
 use kubexm_ops::{Wave, dispatch};
 use kubexm_plan::op::{
-    HarborImage, HarborImages, HarborImagesRemoved, RegistryBlobsRemoved, RegistryLayout, RegistryUnlinked, RemovedContent,
+    HarborImage, HarborImages, HarborImagesRemoved, RegistryBlobsRemoved, RegistryLayout, RegistryUnlinked,
+    RemovedContent,
 };
 use kubexm_plan::{ObservedState, Op};
 use kubexm_spec::Digest;
@@ -77,7 +78,10 @@ fn links_of_the_first_bundle_go_and_come_back_byte_for_byte() {
     assert!(!found.satisfied);
     converge(&host, &unlinked());
     let moved = format!("{ROOT}/repositories/a.b/moved/_manifests");
-    assert!(!host.machine.path(format!("{ROOT}/repositories/a.b/old")).exists(), "a repository of which nothing is left");
+    assert!(
+        !host.machine.path(format!("{ROOT}/repositories/a.b/old")).exists(),
+        "a repository of which nothing is left"
+    );
     assert_eq!(host.read(&format!("{moved}/tags/1/current/link")), Digest::of("now").to_string());
     for (folder, gone, stays) in [("revisions/sha256", "before", "now"), ("tags/1/index/sha256", "before", "now")] {
         assert!(!host.machine.path(format!("{moved}/{folder}/{}", Digest::of(gone).hex())).exists(), "{folder}");

@@ -24,7 +24,8 @@ pub struct RegistryBlobsRemoved {
 impl RegistryBlobsRemoved {
     /// All of them.
     pub fn digests(&self) -> BTreeSet<Digest> {
-        let of_one = |content: &RemovedContent| content.manifests.iter().chain(&content.blobs).copied().collect::<Vec<_>>();
+        let of_one =
+            |content: &RemovedContent| content.manifests.iter().chain(&content.blobs).copied().collect::<Vec<_>>();
         self.repositories.values().flat_map(of_one).collect()
     }
 

@@ -181,7 +181,10 @@ fn serve(draft: &mut Draft<'_>, node: &PlannedHost<'_>, harbor: &Harbor) -> Resu
         .ensure_all(engine)
         .ensure(unit(ENGINE_UNIT, engine_loaded))
         .ensure(unit(HARBOR_UNIT, loaded))
-        .probe(Probe::HarborHealthy { url: format!("https://{}", address(cx.cluster)), ca: paths::HARBOR_CA.to_owned() }, 600)
+        .probe(
+            Probe::HarborHealthy { url: format!("https://{}", address(cx.cluster)), ca: paths::HARBOR_CA.to_owned() },
+            600,
+        )
         .timeout_s(2400)
         .undo(Undo::RestoreBefore)
         .build())

@@ -8,12 +8,15 @@
 mod check;
 mod context;
 mod pushed;
+mod recorded;
 mod select;
 
 use std::collections::BTreeMap;
 
 use kubexm_plan::depot;
-use kubexm_plan::op::{BlobsRemoved, BundlesRemoved, HarborImagesRemoved, Probe, RegistryBlobsRemoved, RegistryUnlinked};
+use kubexm_plan::op::{
+    BlobsRemoved, BundlesRemoved, HarborImagesRemoved, Probe, RegistryBlobsRemoved, RegistryUnlinked,
+};
 use kubexm_plan::{Op, Pipeline, Plan, Step, StepId, Undo};
 use kubexm_spec::Digest;
 
@@ -71,7 +74,8 @@ pub fn registry_prune(cx: &PruneContext<'_>) -> Result<Pruned, RecipeError> {
     for (host, leaving) in &selection.hosts {
         let Some(layout) = &leaving.pushed.layout else { continue };
         let asked = layout.repositories.iter().filter(|(_, content)| !content.manifests.is_empty()).take(ASKED);
-        let manifests = asked.map(|(name, content)| (name.clone(), content.manifests.iter().take(1).copied().collect()));
+        let manifests =
+            asked.map(|(name, content)| (name.clone(), content.manifests.iter().take(1).copied().collect()));
         let step = Step::on(host, "prune.registry", "Stop serving the images of the removed bundles")
             .ensure(RegistryUnlinked { data_dir: layout.data_dir.clone(), repositories: layout.repositories.clone() })
             .probe(layout.lacks(manifests.collect()), RELOAD_S)

@@ -351,7 +351,8 @@ fn from_a_distribution_registry_goes_what_kubexm_laid_out_there_and_no_bundle_th
 fn from_harbor_go_the_images_that_kubexm_pushed_with_their_tags_when_the_depots_have_stopped() {
     let mut site = one();
     beside(&mut site, RegistryKind::Harbor, "three");
-    let harbor = HarborAccess { registry: "r".to_owned(), ca: "/ca".to_owned(), admin_password: "/password".to_owned() };
+    let harbor =
+        HarborAccess { registry: "r".to_owned(), ca: "/ca".to_owned(), admin_password: "/password".to_owned() };
     let image = |content: &str| HarborImage {
         repository: "a.b/moved".to_owned(),
         tag: Some("1".to_owned()),
@@ -366,10 +367,20 @@ fn from_harbor_go_the_images_that_kubexm_pushed_with_their_tags_when_the_depots_
     let step = pruned.plan.steps.iter().find(|step| step.id.0 == "node1/prune.harbor").unwrap();
     let [Op::HarborImagesRemoved(op)] = step.ops.as_slice() else { panic!("{step:#?}") };
     let gone = &op.repositories["a.b/moved"];
-    assert_eq!(gone.keys().copied().collect::<Vec<_>>(), sorted(&["moved 1", "moved 2"]), "the third is the present one");
+    assert_eq!(
+        gone.keys().copied().collect::<Vec<_>>(),
+        sorted(&["moved 1", "moved 2"]),
+        "the third is the present one"
+    );
     assert_eq!(gone[&Digest::of("moved 1")], ["1".to_owned()].into());
-    assert!(op.harbor.registry.ends_with(":5000") && op.harbor.ca != harbor.ca, "as cluster.yaml has it: {:?}", op.harbor);
-    assert!(matches!(step.undo, Undo::Irreversible { .. }) && step.after.iter().any(|id| id.0 == "node1/prune.bundles"));
+    assert!(
+        op.harbor.registry.ends_with(":5000") && op.harbor.ca != harbor.ca,
+        "as cluster.yaml has it: {:?}",
+        op.harbor
+    );
+    assert!(
+        matches!(step.undo, Undo::Irreversible { .. }) && step.after.iter().any(|id| id.0 == "node1/prune.bundles")
+    );
 }
 
 #[test]
@@ -392,8 +403,14 @@ fn what_cannot_be_judged_is_refused_with_what_to_do() {
     };
     for (change, part) in [
         (of(|site| site.cluster.registry.kind = RegistryKind::External), "it is yours"),
-        (of(|site| beside(site, RegistryKind::Registry, "another")), "has no record of the bundle that the cluster has now"),
-        (of(|site| beside(site, RegistryKind::Harbor, "another")), "has no record of the bundle that the cluster has now"),
+        (
+            of(|site| beside(site, RegistryKind::Registry, "another")),
+            "has no record of the bundle that the cluster has now",
+        ),
+        (
+            of(|site| beside(site, RegistryKind::Harbor, "another")),
+            "has no record of the bundle that the cluster has now",
+        ),
         (of(|site| site.cluster.registry.kind = RegistryKind::None), "has none"),
         (of(|site| drop(site.facts.remove("node2"))), "node2 was not reached"),
         (of(|site| site.facts.get_mut("node2").unwrap().stamp = None), "node2 does not say which bundle it has"),

@@ -197,10 +197,15 @@ async fn a_quota_or_a_disk_without_room() {
 }
 
 /// A Harbor whose project has this much room, in front of a registry that knows no users; and what a seed of `bundle` to it ends with.
-async fn with_quota(bundle: &kubexm_archive::Bundle, quota: &'static str) -> (Proxy, Result<kubexm_seed::SeedReport, (String, u8)>) {
+async fn with_quota(
+    bundle: &kubexm_archive::Bundle,
+    quota: &'static str,
+) -> (Proxy, Result<kubexm_seed::SeedReport, (String, u8)>) {
     let registry = Registry::start(Setup::default());
     let choose = move |seen: &Seen, _: usize| {
-        let json = |status, text: &str| Fault::Answer(status, vec![("content-type", "application/json".to_owned())], text.to_owned());
+        let json = |status, text: &str| {
+            Fault::Answer(status, vec![("content-type", "application/json".to_owned())], text.to_owned())
+        };
         match (seen.target.as_str(), seen.headers.get("authorization")) {
             ("/v2/", None) => {
                 let host = seen.headers.get("host").cloned().unwrap_or_default();

@@ -13,7 +13,7 @@ use kubexm_spec::depot::DepotConfig;
 
 use super::check::refused;
 use super::context::PruneContext;
-use super::select::{digest_part, is_same, own_url, short};
+use super::recorded::{digest_part, is_same, own_url, short};
 use crate::error::RecipeError;
 use crate::{paths, registries};
 
@@ -96,11 +96,7 @@ struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    fn of<'c>(
-        cluster: &Cluster,
-        staying: impl Iterator<Item = &'c DepotConfig>,
-        needed: &'a BTreeSet<Digest>,
-    ) -> Self {
+    fn of<'c>(cluster: &Cluster, staying: impl Iterator<Item = &'c DepotConfig>, needed: &'a BTreeSet<Digest>) -> Self {
         let mut repositories: BTreeMap<String, BTreeSet<Digest>> = BTreeMap::new();
         for (name, repository) in staying.flat_map(|content| &content.images) {
             let all = repositories.entry(registries::in_registry(cluster, name)).or_default();
@@ -119,7 +115,10 @@ impl<'a> Kept<'a> {
 ///
 /// # Errors
 /// There is no such record, so nobody knows what the cluster needs.
-pub(super) fn answering(cx: &PruneContext<'_>, (host, depot): (&str, &DepotContent)) -> Result<DepotContent, RecipeError> {
+pub(super) fn answering(
+    cx: &PruneContext<'_>,
+    (host, depot): (&str, &DepotContent),
+) -> Result<DepotContent, RecipeError> {
     let mut depot = depot.clone();
     if !matches!(cx.cluster.registry.kind, RegistryKind::Registry | RegistryKind::Harbor) {
         return Ok(depot);

@@ -1,21 +1,18 @@
 //! Which bundles stay and which go, which images go with them, and which blobs nothing names any more.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
 use kubexm_plan::Facts;
 use kubexm_plan::depot::{self, DepotContent, Filled};
 use kubexm_plan::ledger::Record;
+use kubexm_spec::Digest;
 use kubexm_spec::depot::DepotConfig;
-use kubexm_spec::{Digest, names};
 
 use super::check::refused;
 use super::context::{Bundle, Keep, PruneContext};
 use super::pushed::{self, Pushed};
+use super::recorded::{SHORT, digest_part, is_same, own_url, short};
 use crate::error::RecipeError;
-
-/// How much of a manifest's digest is in the name of a bundle's record.
-const SHORT: usize = 16;
 
 /// What goes from a host.
 #[derive(Clone, Debug, Default)]
@@ -101,20 +98,6 @@ fn present(facts: &BTreeMap<String, Facts>, depots: &BTreeMap<String, DepotConte
         present.extend(now.map(|(name, _)| name.clone()));
     }
     present
-}
-
-/// Whether they are of one bundle. The images of a configuration may be in another registry.
-pub(super) fn is_same(config: &DepotConfig, record: &DepotConfig) -> bool {
-    config.files == record.files && (config.images.is_empty() || config.images == record.images)
-}
-
-pub(super) fn short(manifest: &Digest) -> String {
-    manifest.hex()[..SHORT].to_owned()
-}
-
-/// What stands after the version in a name.
-pub(super) fn digest_part(name: &str) -> &str {
-    name.rsplit('-').next().unwrap_or(name)
 }
 
 /// The names that the operator keeps. Each must be that of one bundle.
@@ -233,13 +216,4 @@ fn leaving(
         url: config.and_then(|config| own_url(cx, host, config.listen.port())),
         login: config.is_some_and(|config| config.login.is_some()),
     }
-}
-
-/// Where a depot's own host asks it, as when it was installed; none if cluster.yaml has no address for it.
-pub(super) fn own_url(cx: &PruneContext<'_>, host: &str, port: u16) -> Option<String> {
-    let address = match cx.cluster.registry_hosts().len() {
-        0 | 1 => format!("{}:{port}", names::registry_name(&cx.cluster.name)),
-        _ => SocketAddr::from((cx.cluster.host(host)?.node_ip()?, port)).to_string(),
-    };
-    Some(format!("https://{address}"))
 }
