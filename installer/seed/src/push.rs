@@ -1,5 +1,5 @@
 //! Sends the blobs, several at once, each out of the bundle as it is read: nothing is unpacked, and what is in memory is a
-//! frame and a chunk for each.
+//! frame and some pieces for each.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -19,7 +19,7 @@ use crate::error::SeedError;
 use crate::look::{BlobWork, Work};
 use crate::totals::Totals;
 
-/// Bytes of a chunk: what a cut costs at most, and what each blob on its way holds beside a frame of the bundle.
+/// Bytes of a blob's first chunk: what a cut costs at most where the registry is slow. A fast one gets larger ones.
 const CHUNK: u64 = 4 << 20;
 /// How long chunks that are on their way may take after a stop, or after another blob failed.
 pub const GRACE: Duration = Duration::from_secs(20);
@@ -120,6 +120,7 @@ async fn one(sender: &Sender<'_>, digest: Digest, blob: &BlobWork, progress: &Pr
         let options = PushOptions {
             mount_from: &mount_from,
             chunk: CHUNK,
+            grow: true,
             uploads: Some(sender.uploads),
             stop: Some(sender.stop),
         };

@@ -10,20 +10,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::stream;
 use oci_distribution::Reference;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode, Url};
 use serde::Deserialize;
 
+use super::body::Body;
 use super::session::Session;
 use crate::attempt::Attempt;
 use crate::source::{Authorize, Source, next_chunk};
 use crate::watch::seconds;
 use crate::{HttpOptions, TransportError};
 
-/// Bytes handed to the connection at a time; how finely progress is reported and a stall is seen.
-const PIECE: usize = 64 << 10;
 /// How often progress is reported and a stall is looked for.
 const TICK: Duration = Duration::from_millis(100);
 /// The most of an error's body that is read.
@@ -44,14 +42,14 @@ pub(crate) struct Request {
     pub method: Method,
     pub url: Url,
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    pub body: Bytes,
+    pub body: Body,
     /// Bytes that the registry has to check and store before it answers, besides the body.
     pub settles: u64,
 }
 
 impl Request {
     pub fn new(method: Method, url: Url) -> Self {
-        Self { method, url, headers: Vec::new(), body: Bytes::new(), settles: 0 }
+        Self { method, url, headers: Vec::new(), body: Bytes::new().into(), settles: 0 }
     }
 
     /// Adds a header whose value this program made.
@@ -64,8 +62,8 @@ impl Request {
         Ok(self)
     }
 
-    pub fn body(self, body: Bytes) -> Self {
-        Self { body, ..self }
+    pub fn body(self, body: impl Into<Body>) -> Self {
+        Self { body: body.into(), ..self }
     }
 }
 
@@ -115,13 +113,13 @@ impl Endpoint<'_> {
             self.session.reach.client.request(request.method.clone(), request.url.clone()).headers(headers);
         if request.method != Method::GET && request.method != Method::HEAD {
             builder = builder.header(header::CONTENT_LENGTH, request.body.len());
-            if !request.body.is_empty() {
-                builder = builder.body(pieces(&request.body, &left));
+            if request.body.len() > 0 {
+                builder = builder.body(request.body.stream(&left));
             }
         }
         let answer = builder.send();
         tokio::pin!(answer);
-        let length = request.body.len() as u64;
+        let length = request.body.len();
         let patience = self.options.connect_timeout + self.options.stall_timeout;
         let settling = patience + Duration::from_secs((length + request.settles) / SETTLED_PER_SECOND);
         let (mut seen, mut since, mut reported) = (0, tokio::time::Instant::now(), false);
@@ -131,11 +129,16 @@ impl Endpoint<'_> {
                     sent(length);
                     return Ok(response);
                 }
-                Ok(Err(error)) => return Err(source.failed_to_send(&error, patience).await),
+                Ok(Err(error)) => {
+                    return Err(match request.body.failure() {
+                        Some(unreadable) => unreadable.into(),
+                        None => source.failed_to_send(&error, patience).await,
+                    });
+                }
                 Err(_) => {}
             }
             let now = left.load(Ordering::Relaxed);
-            if now != seen {
+            if now != seen || request.body.waits() {
                 (seen, since, reported) = (now, tokio::time::Instant::now(), false);
                 sent(seen);
             }
@@ -216,17 +219,6 @@ impl Endpoint<'_> {
         }
         Ok(body)
     }
-}
-
-/// The bytes in pieces that are counted as the connection takes them.
-fn pieces(body: &Bytes, left: &Arc<AtomicU64>) -> reqwest::Body {
-    let (body, left) = (body.clone(), Arc::clone(left));
-    let pieces = (0..body.len()).step_by(PIECE).map(move |at| {
-        let piece = body.slice(at..body.len().min(at + PIECE));
-        left.fetch_add(piece.len() as u64, Ordering::Relaxed);
-        Ok::<_, std::io::Error>(piece)
-    });
-    reqwest::Body::wrap_stream(stream::iter(pieces))
 }
 
 /// Code and message of the first error in a body (distribution-spec, "Error Codes").

@@ -2,6 +2,7 @@
 
 mod access;
 mod attached;
+mod body;
 mod client;
 mod content;
 mod credentials;

@@ -37,8 +37,10 @@ pub trait OpenUploads: Send + Sync {
 pub struct PushOptions<'a> {
     /// Repositories of the same registry that it is mounted from, in this order.
     pub mount_from: &'a [String],
-    /// Bytes of a chunk, held in memory. A blob of no more goes up in one request.
+    /// Bytes of a chunk. A blob of no more goes up in one request.
     pub chunk: u64,
+    /// Whether a registry that takes chunks fast gets larger ones.
+    pub grow: bool,
     /// Where open uploads are remembered; nowhere when none.
     pub uploads: Option<&'a dyn OpenUploads>,
     /// Set to end after the chunk that is on its way; the upload stays open.
@@ -47,6 +49,6 @@ pub struct PushOptions<'a> {
 
 impl Default for PushOptions<'_> {
     fn default() -> Self {
-        Self { mount_from: &[], chunk: CHUNK, uploads: None, stop: None }
+        Self { mount_from: &[], chunk: CHUNK, grow: true, uploads: None, stop: None }
     }
 }

@@ -1,15 +1,15 @@
 //! One blob on its way up (distribution-spec 1.1, "Pushing blobs"): in chunks, so that a session that broke is asked how
 //! far it came and resumed; begun again where a registry has forgotten it.
 
-use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use kubexm_spec::Digest;
 use reqwest::header::{self, HeaderName};
 use reqwest::{Method, Response, StatusCode, Url};
 
+use super::body::Body;
 use super::content::{Content, Outcome};
 use super::endpoint::{Endpoint, Request};
 use super::open_uploads::{OpenUpload, PushOptions};
@@ -19,9 +19,10 @@ use crate::retries::Retries;
 
 /// The smallest chunk that is tried where a proxy before the registry refuses larger bodies.
 const CHUNK_LEAST: u64 = 256 << 10;
-/// The largest chunk that a registry may ask for (`OCI-Chunk-Min-Length`): several blobs are on their way at once, each with
-/// a chunk in memory.
-const CHUNK_MOST: u64 = 32 << 20;
+/// The largest chunk, also that a registry may ask for (`OCI-Chunk-Min-Length`): what a cut costs at most.
+const CHUNK_MOST: u64 = 64 << 20;
+/// A chunk that a registry took so fast is followed by a larger one, where that is allowed: each costs it a write to its disk.
+const FAST: Duration = Duration::from_millis(500);
 const CHUNK_MIN_LENGTH: HeaderName = HeaderName::from_static("oci-chunk-min-length");
 
 /// Called with the bytes of the blob that the registry has, or is being sent.
@@ -49,7 +50,8 @@ struct State {
     /// The furthest that any session came; only beyond it is there progress.
     best: u64,
     chunk: u64,
-    reader: Option<(u64, Box<dyn Read + Send>)>,
+    /// The largest that it may grow to.
+    most: u64,
 }
 
 /// An open upload session.
@@ -67,7 +69,8 @@ impl<'a> Upload<'a> {
         options: PushOptions<'a>,
         sent: Sent<'a>,
     ) -> Self {
-        let state = State { chunk: options.chunk.clamp(CHUNK_LEAST, CHUNK_MOST), ..State::default() };
+        let chunk = options.chunk.clamp(CHUNK_LEAST, CHUNK_MOST);
+        let state = State { chunk, most: if options.grow { CHUNK_MOST } else { chunk }, ..State::default() };
         Self { endpoint, digest, size, content, options, sent, state }
     }
 
@@ -237,7 +240,7 @@ impl<'a> Upload<'a> {
                     origin: self.endpoint.place(),
                     reason: format!(
                         "it wants chunks of at least {least} bytes (OCI-Chunk-Min-Length), and {CHUNK_MOST} are the most \
-                         that are held in memory"
+                         that are sent at a time"
                     ),
                 });
             }
@@ -268,13 +271,13 @@ impl<'a> Upload<'a> {
     }
 
     async fn chunk(&mut self, session: Session, length: u64) -> Result<(), Attempt> {
-        let body = self.read(session.offset, length).await?;
+        let body = Body::part(&self.content, session.offset, length);
         let end = session.offset + length;
         let request = Request::new(Method::PATCH, session.url.clone())
             .header(header::CONTENT_TYPE, "application/octet-stream")?
             .header(header::CONTENT_RANGE, &format!("{}-{}", session.offset, end - 1))?
             .body(body);
-        let (sent, before) = (self.sent, session.offset);
+        let (sent, before, begun) = (self.sent, session.offset, Instant::now());
         let result = self.endpoint.send(&request, &|now| sent(before + now)).await;
         let url = session.url.clone();
         self.state.session = Some(session);
@@ -289,6 +292,9 @@ impl<'a> Upload<'a> {
                     self.state.ask = false;
                     self.state.best = self.state.best.max(offset);
                     self.note();
+                    if begun.elapsed() < FAST {
+                        self.state.chunk = self.state.chunk.max((self.state.chunk * 2).min(self.state.most));
+                    }
                     return Ok(());
                 }
                 Err(self.endpoint.source(&url).again(format!("took bytes up to {offset} of a chunk up to {end}")))
@@ -304,7 +310,7 @@ impl<'a> Upload<'a> {
 
     /// Closes the session with the bytes that are left. None when it is to be resumed in another way.
     async fn finish(&mut self, session: Session, left: u64) -> Result<Option<()>, Attempt> {
-        let body = self.read(session.offset, left).await?;
+        let body = Body::part(&self.content, session.offset, left);
         let mut url = session.url.clone();
         url.query_pairs_mut().append_pair("digest", &self.digest.to_string());
         let mut request =
@@ -334,7 +340,7 @@ impl<'a> Upload<'a> {
         if least < CHUNK_LEAST {
             return Err(self.endpoint.refused(url, response).await);
         }
-        self.state.chunk = least;
+        (self.state.chunk, self.state.most) = (least, least);
         Ok(())
     }
 
@@ -344,29 +350,6 @@ impl<'a> Upload<'a> {
             Attempt::Fatal(error) => Attempt::Again { error, why: Why::Failed },
             other => other,
         }
-    }
-
-    /// The next bytes of the blob. The reader is kept where it is, and opened anew only where a session went back.
-    async fn read(&mut self, offset: u64, length: u64) -> Result<Bytes, TransportError> {
-        if length == 0 && self.size > 0 {
-            return Ok(Bytes::new());
-        }
-        let reader = self.state.reader.take().filter(|(at, _)| *at == offset).map(|(_, reader)| reader);
-        let content = Arc::clone(&self.content);
-        let work = move || -> io::Result<(Bytes, Box<dyn Read + Send>)> {
-            let mut reader = match reader {
-                Some(reader) => reader,
-                None => content.open(offset)?,
-            };
-            let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-            reader.read_exact(&mut bytes)?;
-            Ok((bytes.into(), reader))
-        };
-        let done = tokio::task::spawn_blocking(work).await.map_err(|e| TransportError::Worker(e.to_string()))?;
-        let (bytes, reader) =
-            done.map_err(|source| TransportError::Unreadable { what: self.content.name(), source })?;
-        self.state.reader = Some((offset + length, reader));
-        Ok(bytes)
     }
 }
 
