@@ -50,6 +50,30 @@ pub(crate) fn needed(machine: &Machine) -> Result<BTreeSet<Digest>, OpError> {
     Ok(needed)
 }
 
+/// What the records of bundles name, by repository: nothing of it may go from a registry beside the depot.
+///
+/// # Errors
+/// One of them needs something of this; the text says that another run has changed the registry.
+pub(crate) fn refuse_needed(machine: &Machine, going: &[(&str, BTreeSet<Digest>)]) -> Result<(), OpError> {
+    let found = look(machine)?;
+    for (name, digests) in going {
+        let needs = found.bundles.iter().find_map(|(bundle, recorded)| {
+            let repository = recorded.content.images.get(*name)?;
+            let all: BTreeSet<Digest> =
+                repository.tags.values().chain(&repository.manifests).chain(&repository.blobs).copied().collect();
+            let needed = digests.intersection(&all).next()?;
+            Some((bundle, *needed))
+        });
+        if let Some((bundle, digest)) = needs {
+            return Err(OpError::other(format!(
+                "{name}@{digest} is needed by the bundle {bundle} by now, and nothing of it was removed: another run has changed the registry \
+                 since this was planned; run `kubexm-install registry prune` again"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Takes away the records that are served no more: their blobs are gone.
 pub(crate) fn forget_left(machine: &Machine) -> Result<(), OpError> {
     let folder = machine.path(depot::BUNDLES);

@@ -116,7 +116,7 @@ impl<'m> Harbor<'m> {
                     spec.registry.harborConfig.adminPasswordFrom"
             }
             403 => "; the user admin must be a system administrator there",
-            412 => "; its project must be empty for that",
+            412 => "; a rule of its project keeps the tag from being changed, or an index of somebody else's names it",
             _ => "",
         };
         Failed::Refused(OpError::other(format!("Harbor at {} refuses to {doing} ({status}): {said}{mend}", self.url)))

@@ -131,9 +131,13 @@ fn packages_of(record: &Record) -> impl Iterator<Item = Digest> + use<'_> {
 /// The run that has deleted content of bundles from a host after the first step of this one; none if there is none.
 pub fn pruned_since<'a>(ledger: &'a [Record], run: &str) -> Option<&'a str> {
     let mut later = ledger.iter().skip_while(|record| record.run != run);
+    // Links that were taken away and not put back: a rollback restores only what its own run had changed.
+    let unlinks = |record: &Record| record.ops.iter().any(|op| matches!(op, Op::RegistryUnlinked(_)));
+    let unlinked: BTreeSet<&str> =
+        not_rolled_back(ledger.iter()).filter(|record| unlinks(record)).map(|record| record.run.as_str()).collect();
     let removes =
         |op: &Op| matches!(op, Op::BlobsRemoved(_) | Op::RegistryBlobsRemoved(_) | Op::HarborImagesRemoved(_));
-    let deletes = |record: &&Record| record.ops.iter().any(removes);
+    let deletes = |record: &&Record| record.ops.iter().any(removes) || unlinked.contains(record.run.as_str());
     later.find(|record| record.run != run && deletes(record)).map(|record| record.run.as_str())
 }
 

@@ -92,7 +92,7 @@ pub enum SeedError {
     /// A quota that leaves too little room.
     #[error(
         "the project {:?} of {registry} has room for {} (its quota is {}, {} are used), and {} are missing there, so nothing was sent; free \
-         room there, or have the quota raised",
+         room there, or have the quota raised (that of a cluster's own Harbor is spec.registry.harborConfig.projectQuota)",
         quota.project, amount(quota.limit.saturating_sub(quota.used)), amount(quota.limit), amount(quota.used), amount(*missing)
     )]
     NoRoom {

@@ -10,13 +10,13 @@ use crate::connection::{AT_ONCE, Registry};
 use crate::error::SeedError;
 use crate::look::Work;
 
-/// Blobs that a project may lack, each with its size and a repository that wants it.
-type Missing<'a> = BTreeMap<Digest, (u64, &'a str)>;
+/// Blobs that a project may lack, each with its size and the repositories there that want it.
+type Missing<'a> = BTreeMap<Digest, (u64, Vec<&'a str>)>;
 
 /// Refuses where a quota would not let all of it in. Registries that tell no quota have room.
 pub(crate) async fn room(registry: &Registry, work: &Work) -> Result<(), SeedError> {
     for missing in by_project(work).into_values() {
-        let Some(&(_, name)) = missing.values().next() else { continue };
+        let Some(&name) = missing.values().next().and_then(|(_, names)| names.first()) else { continue };
         let to = registry.repository(name, &[]).await?;
         let Some(quota) = to.quota().await else { continue };
         let left = quota.limit.saturating_sub(quota.used);
@@ -26,10 +26,14 @@ pub(crate) async fn room(registry: &Registry, work: &Work) -> Result<(), SeedErr
         }
         // Some of it may be there, of a push that was interrupted. A project has each blob once, in whichever of its repositories.
         let really: Missing<'_> = stream::iter(missing)
-            .map(|(digest, (size, name))| async move {
-                let to = registry.repository(name, &[]).await?;
-                let there = to.has_blob(&digest).await.map_err(|e| SeedError::registry("read", to.place(), e))?;
-                Ok::<_, SeedError>((!there).then_some((digest, (size, name))))
+            .map(|(digest, (size, names))| async move {
+                for name in &names {
+                    let to = registry.repository(name, &[]).await?;
+                    if to.has_blob(&digest).await.map_err(|e| SeedError::registry("read", to.place(), e))? {
+                        return Ok(None);
+                    }
+                }
+                Ok::<_, SeedError>(Some((digest, (size, names))))
             })
             .buffer_unordered(AT_ONCE)
             .try_filter_map(|one| async move { Ok(one) })
@@ -50,7 +54,8 @@ fn by_project(work: &Work) -> BTreeMap<&str, Missing<'_>> {
     for (digest, blob) in &work.blobs {
         for name in &blob.wanted_by {
             if blob.held_by.as_deref().map(project) != Some(project(name)) {
-                all.entry(project(name)).or_default().insert(*digest, (blob.size, name));
+                let wanted = all.entry(project(name)).or_default().entry(*digest);
+                wanted.or_insert_with(|| (blob.size, Vec::new())).1.push(name);
             }
         }
     }

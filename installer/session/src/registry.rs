@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kubexm_archive::Bundle as BundleFile;
+use kubexm_engine::link::SlotValues;
 use kubexm_plan::depot::{DepotContent, pruned_since};
 use kubexm_plan::ledger::Record;
 use kubexm_plan::{Pipeline, Plan, ProbeAnswer};
@@ -131,6 +132,8 @@ impl<'s> Observed<'s, ClusterSource> {
         };
         let planned = kubexm_recipes::registry_prune(&cx).map_err(SessionError::from);
         let Pruned { plan, bundles, freed, gone } = site.unless_refused(planned).await?;
+        let done = is_done(&site.fleet, &plan).await;
+        let plan = if site.unless_refused(done).await? { Plan { steps: Vec::new(), ..plan } } else { plan };
         if let Some((plane, probe)) = gone {
             let answer = match site.fleet.link_of(&plane) {
                 Some(link) => link.link().probe(&probe).await.map_err(|error| SessionError::links([error])),
@@ -147,6 +150,18 @@ impl<'s> Observed<'s, ClusterSource> {
         }
         Ok(Planned::of(site, plan, Authorities::default()))
     }
+}
+
+/// Whether the hosts have nothing left of what would go: what is gone from a registry otherwise (by hand, by a rollback) is in ledgers still.
+async fn is_done(fleet: &Fleet, plan: &Plan) -> Result<bool, SessionError> {
+    for step in plan.steps.iter().filter(|step| !step.ops.is_empty()) {
+        let Some(link) = fleet.link_of(&step.host) else { return Ok(false) };
+        let found = link.link().observe(plan, step, &SlotValues::default()).await;
+        if !found.map_err(|error| SessionError::links([error]))?.iter().all(|found| found.satisfied) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn unused(answer: &ProbeAnswer) -> Result<(), SessionError> {
@@ -191,7 +206,8 @@ pub(crate) async fn not_pruned_since(
 
 fn is_of_depot(op: &kubexm_plan::Op) -> bool {
     use kubexm_plan::Op;
-    matches!(op, Op::File(file) if file.path == kubexm_plan::depot::CONFIG) || matches!(op, Op::BundlesRemoved(_))
+    matches!(op, Op::File(file) if file.path == kubexm_plan::depot::CONFIG)
+        || matches!(op, Op::BundlesRemoved(_) | Op::RegistryUnlinked(_))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -326,13 +327,15 @@ func (s *server) api(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch {
+	case func() bool { size, _ := strconv.Atoi(r.URL.Query().Get("page_size")); return size > 100 }():
+		refuse(w, http.StatusUnprocessableEntity, "UNPROCESSABLE_ENTITY", "page_size in query should be less than or equal to 100")
 	case parts[0] == "projects" && len(parts) >= 6 && parts[2] == "repositories" && parts[4] == "artifacts":
 		name, err := url.PathUnescape(parts[3])
 		if err != nil {
 			refuse(w, http.StatusBadRequest, "BAD_REQUEST", err.Error())
 			return
 		}
-		s.artifacts(w, r, parts[1]+"/"+name, parts[5:])
+		s.artifacts(w, r, parts[1]+"/"+name, parts[5:], body)
 	case parts[0] == "system" && len(parts) >= 2 && parts[1] == "gc":
 		s.garbage(w, r, parts[2:])
 	case parts[0] == "projects":
@@ -441,7 +444,7 @@ func (s *server) of(method, repository, path string) (int, string, []byte) {
 }
 
 // artifacts shows and deletes images by digest, and deletes tags of them.
-func (s *server) artifacts(w http.ResponseWriter, r *http.Request, repository string, rest []string) {
+func (s *server) artifacts(w http.ResponseWriter, r *http.Request, repository string, rest []string, body map[string]json.RawMessage) {
 	status, digest, _ := s.of(http.MethodHead, repository, "/manifests/"+rest[0])
 	if status != http.StatusOK {
 		refuse(w, http.StatusNotFound, "NOT_FOUND", "artifact "+repository+"@"+rest[0]+" not found")
@@ -459,8 +462,11 @@ func (s *server) artifacts(w http.ResponseWriter, r *http.Request, repository st
 		}
 	}
 	switch {
-	case r.Method == http.MethodGet && len(rest) == 1 && r.URL.Query().Get("with_tag") == "true":
-		answer(w, http.StatusOK, map[string]any{"digest": digest, "tags": tags})
+	case r.Method == http.MethodGet && len(rest) == 1:
+		answer(w, http.StatusOK, map[string]any{"digest": digest, "tags": tags, "accessories": []any{}})
+		return
+	case r.Method == http.MethodPost && len(rest) == 2 && rest[1] == "tags":
+		s.tag(w, repository, digest, body)
 		return
 	case r.Method == http.MethodDelete && len(rest) == 1:
 		status, _, text = s.of(http.MethodDelete, repository, "/manifests/"+digest)
@@ -475,6 +481,30 @@ func (s *server) artifacts(w http.ResponseWriter, r *http.Request, repository st
 		return
 	}
 	answer(w, http.StatusOK, nil)
+}
+
+// tag gives an image a tag that nothing has.
+func (s *server) tag(w http.ResponseWriter, repository, digest string, body map[string]json.RawMessage) {
+	var name string
+	json.Unmarshal(body["name"], &name)
+	if status, _, _ := s.of(http.MethodHead, repository, "/manifests/"+name); status == http.StatusOK {
+		refuse(w, http.StatusConflict, "CONFLICT", "tag "+name+" already exists")
+		return
+	}
+	_, kind, text := s.of(http.MethodGet, repository, "/manifests/"+digest)
+	request, _ := http.NewRequest(http.MethodPut, s.target+"/v2/"+repository+"/manifests/"+name, bytes.NewReader(text))
+	var manifest struct {
+		MediaType string `json:"mediaType"`
+	}
+	json.Unmarshal(text, &manifest)
+	request.Header.Set("Content-Type", manifest.MediaType)
+	got, err := http.DefaultClient.Do(request)
+	if err != nil || got.StatusCode != http.StatusCreated || kind == "" {
+		refuse(w, http.StatusInternalServerError, "UNKNOWN", "the tag "+name+" was not made")
+		return
+	}
+	got.Body.Close()
+	answer(w, http.StatusCreated, nil)
 }
 
 // garbage takes an order to collect it, and says that it was done.

@@ -82,6 +82,25 @@ async fn an_upload_that_was_stopped_is_resumed_by_the_next_program_where_it_was(
     assert!(kept.0.lock().unwrap().is_empty(), "what is there is not remembered");
 }
 
+/// Each chunk costs a registry a write to its disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_takes_chunks_fast_gets_larger_ones() {
+    let (registry, body) = (FakeRegistry::start(|_, _| Fault::None).await, bytes(4, SIZE));
+    let options = PushOptions { chunk: CHUNK, ..PushOptions::default() };
+    let (blob, content) = ((Digest::of(&body), SIZE as u64), Arc::new(Bytes::copy_from_slice(&body)));
+    assert_eq!(
+        repository(&registry).await.push_blob_with(blob, content, options, &quiet).await.unwrap(),
+        Outcome::Sent
+    );
+    let state = registry.state.lock().unwrap();
+    assert!(state.blobs[&Digest::of(&body).to_string()] == body);
+    let chunks: Vec<usize> = state.seen.iter().filter(|seen| seen.method == "PATCH").map(|seen| seen.body).collect();
+    assert!(
+        chunks.first() == Some(&(CHUNK as usize)) && chunks.iter().any(|chunk| *chunk > CHUNK as usize),
+        "{chunks:?}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_program_sent_of_a_chunk_is_not_sent_again_where_the_registry_kept_it() {
     let (registry, stop) = stopping_at(3, || Fault::BreakAfter(300_000)).await;

@@ -69,6 +69,11 @@ pub(super) fn answer(state: &mut State, request: &HttpsRequest<'_>) -> Result<(u
 fn asked(harbor: &mut Harbor, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let parts: Vec<&str> = path.split('/').skip(1).collect();
+    // Its API refuses larger pages.
+    let page = query.split('&').find_map(|pair| pair.strip_prefix("page_size=")?.parse::<u32>().ok());
+    if page.is_some_and(|size| size > 100) {
+        return refuse(422, "UNPROCESSABLE_ENTITY", "page_size in query should be less than or equal to 100");
+    }
     match (method, parts.as_slice()) {
         ("GET", ["projects"]) => (200, json!([])),
         ("POST", ["projects"]) => {
@@ -121,8 +126,8 @@ fn asked(harbor: &mut Harbor, method: &str, path: &str, body: &Value) -> (u16, V
             }
             (200, Value::Null)
         }
-        ("GET" | "DELETE", ["projects", project, "repositories", name, "artifacts", rest @ ..]) => {
-            artifact(harbor, method, &format!("{project}/{}", name.replace("%252F", "/")), rest)
+        (_, ["projects", project, "repositories", name, "artifacts", rest @ ..]) => {
+            artifact(harbor, method, &format!("{project}/{}", name.replace("%252F", "/")), (rest, body))
         }
         ("POST", ["system", "gc", "schedule"]) => (201, Value::Null),
         ("GET", ["system", "gc"]) => (200, json!([{"id": 1, "job_status": "Success"}])),
@@ -149,12 +154,13 @@ fn asked(harbor: &mut Harbor, method: &str, path: &str, body: &Value) -> (u16, V
 }
 
 /// An image by its digest, and one of its tags.
-fn artifact(harbor: &mut Harbor, method: &str, repository: &str, rest: &[&str]) -> (u16, Value) {
-    let digest = rest.first().copied().unwrap_or_default().to_owned();
+fn artifact(harbor: &mut Harbor, method: &str, repository: &str, (rest, body): (&[&str], &Value)) -> (u16, Value) {
     let own = format!("{repository}/");
-    if !harbor.references.contains_key(&format!("{own}{digest}")) {
-        return refuse(404, "NOT_FOUND", &format!("artifact {repository}@{digest} not found"));
-    }
+    let asked = rest.first().copied().unwrap_or_default();
+    // By a tag, too.
+    let Some(digest) = harbor.references.get(&format!("{own}{asked}")).cloned() else {
+        return refuse(404, "NOT_FOUND", &format!("artifact {repository}@{asked} not found"));
+    };
     let tags = harbor.references.iter().filter(|(_, names)| **names == digest);
     let tags: Vec<String> = tags.filter_map(|(key, _)| Some(key.strip_prefix(&own)?.to_owned())).collect();
     let tags: Vec<String> = tags.into_iter().filter(|tag| !tag.starts_with("sha256:")).collect();
@@ -166,6 +172,14 @@ fn artifact(harbor: &mut Harbor, method: &str, repository: &str, rest: &[&str]) 
         ("DELETE", [_]) => {
             harbor.references.retain(|key, names| !(key.starts_with(&own) && *names == digest));
             (200, Value::Null)
+        }
+        ("POST", [_, "tags"]) => {
+            let tag = body["name"].as_str().unwrap_or_default();
+            if harbor.references.contains_key(&format!("{own}{tag}")) {
+                return refuse(409, "CONFLICT", &format!("tag {tag} already exists"));
+            }
+            harbor.references.insert(format!("{own}{tag}"), digest);
+            (201, Value::Null)
         }
         ("DELETE", [_, "tags", tag]) => {
             harbor.references.remove(&format!("{own}{tag}"));

@@ -13,21 +13,48 @@ use crate::OpError;
 const COLLECTING: Duration = Duration::from_secs(900);
 /// Time between two questions about it.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The most tags of an image that are looked at.
-const TAGS: usize = 1000;
+
+/// An image as Harbor has it.
+pub(crate) struct Image {
+    pub(crate) tags: BTreeSet<String>,
+    /// Whether signatures or the like are attached to it, which go with it.
+    pub(crate) accessories: bool,
+}
 
 impl Harbor<'_> {
-    /// The tags of an image; none if there is no such image.
-    pub(crate) fn tags(&self, repository: &str, manifest: &Digest) -> Result<Option<BTreeSet<String>>, OpError> {
-        let path = format!("{}?with_tag=true&page_size={TAGS}", artifact(repository, &manifest.to_string()));
+    /// An image; none if there is no such image.
+    pub(crate) fn image(&self, repository: &str, manifest: &Digest) -> Result<Option<Image>, OpError> {
+        let reference = manifest.to_string();
+        let path = format!("{}?with_tag=true&with_accessory=true", artifact(repository, &reference));
         let (status, body) = self.ask("GET", &path, None)?;
         match status {
             404 => Ok(None),
-            200 => {
+            200 if body["digest"] == reference.as_str() => {
                 let tags = body["tags"].as_array().into_iter().flatten();
-                Ok(Some(tags.map(|tag| text(&tag["name"])).collect()))
+                let accessories = body["accessories"].as_array().is_some_and(|all| !all.is_empty());
+                Ok(Some(Image { tags: tags.map(|tag| text(&tag["name"])).collect(), accessories }))
             }
+            200 => Err(self.odd(&format!("something else where {repository}@{reference} was asked for"))),
             _ => Err(self.refused(&format!("show {repository}@{manifest}"), status, &body).into()),
+        }
+    }
+
+    /// Whether a tag names anything.
+    pub(crate) fn has_tag(&self, repository: &str, tag: &str) -> Result<bool, OpError> {
+        match self.ask("GET", &artifact(repository, tag), None)? {
+            (200, _) => Ok(true),
+            (404, _) => Ok(false),
+            (status, body) => Err(self.refused(&format!("show {repository}:{tag}"), status, &body).into()),
+        }
+    }
+
+    /// Gives an image a tag that nothing has.
+    pub(crate) fn add_tag(&self, repository: &str, manifest: &Digest, tag: &str) -> Result<(), OpError> {
+        let path = format!("{}/tags", artifact(repository, &manifest.to_string()));
+        match self.ask("POST", &path, Some(&json!({"name": tag})))? {
+            // 409: somebody has given it to another image meanwhile.
+            (201 | 409, _) => Ok(()),
+            (status, body) => Err(self.refused(&format!("make the tag {tag} of {repository}"), status, &body).into()),
         }
     }
 
@@ -70,7 +97,7 @@ impl Harbor<'_> {
                 state @ ("error" | "stopped") => {
                     return Err(OpError::other(format!(
                         "Harbor at {} ended its collection of garbage with {state}: the images are deleted, and their blobs go with the \
-                         next one (Administration, Clean Up, shows its log)",
+                         next one (Administration, Clean Up, has its log and GC Now)",
                         self.url
                     )));
                 }

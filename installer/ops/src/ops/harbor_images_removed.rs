@@ -1,4 +1,4 @@
-//! Images of earlier bundles that are deleted from Harbor by its API.
+//! Images of earlier bundles that are deleted from Harbor by its API. What it refuses holds up no other image.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,10 @@ use kubexm_plan::op::{FoundImages, HarborImagesRemoved};
 use kubexm_spec::Digest;
 
 use crate::harbor::{Harbor, not_started};
-use crate::{Converge, Machine, OpError, Wave};
+use crate::{Converge, Machine, OpError, Wave, depot_content};
+
+/// The most refusals that are told.
+const TOLD: usize = 5;
 
 /// What is deleted of an image that is there.
 enum Goes {
@@ -23,18 +26,24 @@ impl Converge for HarborImagesRemoved {
             return Ok(FoundImages::Unknown);
         }
         let mut present = BTreeSet::new();
-        each(self, &harbor, |repository, manifest, goes| {
-            match goes {
-                Goes::All => drop(present.insert(format!("{repository}@{manifest}"))),
-                Goes::Tags(tags) => present.extend(tags.iter().map(|tag| format!("{repository}:{tag}"))),
+        for (repository, manifest, ours) in images(self) {
+            match goes(&harbor, repository, manifest, ours)? {
+                None => {}
+                Some(Goes::All) => drop(present.insert(format!("{repository}@{manifest}"))),
+                Some(Goes::Tags(tags)) => present.extend(tags.iter().map(|tag| format!("{repository}:{tag}"))),
             }
-            Ok(())
-        })?;
-        Ok(FoundImages::Known { present })
+        }
+        let mut lost = BTreeSet::new();
+        for (repository, tag, manifest) in tags(self) {
+            if is_lost(&harbor, repository, tag, manifest)? {
+                lost.insert(format!("{repository}:{tag}"));
+            }
+        }
+        Ok(FoundImages::Known { present, lost })
     }
 
     fn satisfied(&self, found: &FoundImages, _: &Machine) -> bool {
-        matches!(found, FoundImages::Known { present } if present.is_empty())
+        matches!(found, FoundImages::Known { present, lost } if present.is_empty() && lost.is_empty())
     }
 
     fn overwrites(&self, _: &Machine) -> Vec<String> {
@@ -43,11 +52,36 @@ impl Converge for HarborImagesRemoved {
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
         let harbor = Harbor::of(machine, &self.harbor)?.ok_or_else(|| not_started(&self.harbor))?;
-        each(self, &harbor, |repository, manifest, goes| match goes {
-            Goes::All => harbor.delete_image(repository, manifest),
-            Goes::Tags(tags) => tags.iter().try_for_each(|tag| harbor.delete_tag(repository, manifest, tag)),
-        })?;
-        harbor.collect_garbage()
+        let going: Vec<(&str, BTreeSet<Digest>)> = self
+            .repositories
+            .iter()
+            .map(|(name, removed)| (name.as_str(), removed.images.keys().copied().collect()))
+            .collect();
+        depot_content::refuse_needed(machine, &going)?;
+        let mut refused: Vec<OpError> = Vec::new();
+        for (repository, manifest, ours) in images(self) {
+            let done = match goes(&harbor, repository, manifest, ours)? {
+                None => Ok(()),
+                Some(Goes::All) => harbor.delete_image(repository, manifest),
+                Some(Goes::Tags(tags)) => tags.iter().try_for_each(|tag| harbor.delete_tag(repository, manifest, tag)),
+            };
+            refused.extend(done.err());
+        }
+        for (repository, tag, manifest) in tags(self) {
+            if is_lost(&harbor, repository, tag, manifest)? {
+                refused.extend(harbor.add_tag(repository, manifest, tag).err());
+            }
+        }
+        harbor.collect_garbage()?;
+        match refused.as_slice() {
+            [] => Ok(()),
+            all => {
+                let told: Vec<String> = all.iter().take(TOLD).map(OpError::full).collect();
+                let more = all.len().saturating_sub(TOLD);
+                let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+                Err(OpError::other(format!("the other images are deleted: {}{more}", told.join("; "))))
+            }
+        }
     }
 
     /// They are gone: its steps are declared as irreversible.
@@ -56,25 +90,38 @@ impl Converge for HarborImagesRemoved {
     }
 }
 
-/// Calls it with each image of which something is there to be deleted.
-fn each(
-    op: &HarborImagesRemoved,
+fn images(op: &HarborImagesRemoved) -> impl Iterator<Item = (&str, &Digest, &BTreeSet<String>)> {
+    op.repositories
+        .iter()
+        .flat_map(|(name, removed)| removed.images.iter().map(move |(manifest, ours)| (name.as_str(), manifest, ours)))
+}
+
+fn tags(op: &HarborImagesRemoved) -> impl Iterator<Item = (&str, &str, &Digest)> {
+    op.repositories.iter().flat_map(|(name, removed)| {
+        removed.tags.iter().map(move |(tag, manifest)| (name.as_str(), tag.as_str(), manifest))
+    })
+}
+
+/// What goes of an image; none if there is nothing of it, or nothing that is ours: with a tag of somebody else's only, or with a signature or
+/// the like attached, of which kubexm attaches none.
+fn goes(
     harbor: &Harbor<'_>,
-    mut then: impl FnMut(&str, &Digest, Goes) -> Result<(), OpError>,
-) -> Result<(), OpError> {
-    for (repository, manifests) in &op.repositories {
-        for (manifest, ours) in manifests {
-            let Some(tags) = harbor.tags(repository, manifest)? else { continue };
-            let gone: BTreeSet<String> = tags.intersection(ours).cloned().collect();
-            // Without a tag of ours, and with one of somebody else's, it is theirs.
-            match (gone.len() == tags.len(), gone.is_empty()) {
-                (true, _) => then(repository, manifest, Goes::All)?,
-                (false, false) => then(repository, manifest, Goes::Tags(gone))?,
-                (false, true) => {}
-            }
-        }
-    }
-    Ok(())
+    repository: &str,
+    manifest: &Digest,
+    ours: &BTreeSet<String>,
+) -> Result<Option<Goes>, OpError> {
+    let Some(image) = harbor.image(repository, manifest)? else { return Ok(None) };
+    let gone: BTreeSet<String> = image.tags.intersection(ours).cloned().collect();
+    Ok(match (image.accessories, gone.len() == image.tags.len(), gone.is_empty()) {
+        (false, true, _) => Some(Goes::All),
+        (false, false, false) => Some(Goes::Tags(gone)),
+        (true, ..) | (false, false, true) => None,
+    })
+}
+
+/// Whether nothing has a tag that this image, which is there, should have.
+fn is_lost(harbor: &Harbor<'_>, repository: &str, tag: &str, manifest: &Digest) -> Result<bool, OpError> {
+    Ok(harbor.image(repository, manifest)?.is_some() && !harbor.has_tag(repository, tag)?)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use kubexm_plan::op::{Present, RegistryBlobsRemoved};
+use kubexm_plan::op::{Present, RegistryBlobsRemoved, RegistryLayout};
 use kubexm_spec::Digest;
 
 use crate::{Converge, Machine, OpError, Wave, fsio};
@@ -19,7 +19,7 @@ impl Converge for RegistryBlobsRemoved {
         if there.is_empty() {
             return Ok(Present { present: there });
         }
-        let linked = linked(&machine.path(format!("{}/docker/registry/v2/repositories", self.data_dir)), &there)?;
+        let linked = linked(&machine.path(RegistryLayout::folder(&self.data_dir)), &there)?;
         Ok(Present { present: there.difference(&linked).copied().collect() })
     }
 

@@ -20,7 +20,7 @@ use crate::path_state::{self, Look, PathEntry, PathState, PutBack};
 use crate::{Converge, Machine, OpError, Wave};
 
 /// Permission bits of copied files.
-const MODE: u32 = 0o644;
+pub(super) const MODE: u32 = 0o644;
 
 /// The content of a file in the layout.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,16 +36,16 @@ fn files(op: &RegistryLayout) -> BTreeMap<String, Has> {
     let root = format!("{}/docker/registry/v2", op.data_dir);
     let mut files = BTreeMap::new();
     for (name, repository) in &op.repositories {
-        let own = format!("{root}/repositories/{name}");
+        let own = format!("{}/{name}", RegistryLayout::folder(&op.data_dir));
         for digest in repository.manifests.iter().chain(&repository.blobs) {
             let hex = digest.hex();
             files.insert(format!("{root}/blobs/sha256/{}/{hex}/data", &hex[..2]), Has::Blob(*digest));
         }
         for digest in &repository.blobs {
-            files.insert(format!("{own}/_layers/sha256/{}/link", digest.hex()), Has::Link(*digest));
+            files.insert(RegistryLayout::blob_link(&op.data_dir, name, digest), Has::Link(*digest));
         }
         for digest in &repository.manifests {
-            files.insert(format!("{own}/_manifests/revisions/sha256/{}/link", digest.hex()), Has::Link(*digest));
+            files.insert(RegistryLayout::manifest_link(&op.data_dir, name, digest), Has::Link(*digest));
         }
         for (tag, digest) in &repository.tags {
             let tag = format!("{own}/_manifests/tags/{tag}");

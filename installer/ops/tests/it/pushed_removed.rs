@@ -6,13 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::common::{Host, same};
 use kubexm_ops::fake::harbor_host::{access, harbor, projects};
 use kubexm_ops::{Wave, dispatch};
+use kubexm_plan::depot::record_path;
 use kubexm_plan::op::{
     HarborImage, HarborImages, HarborImagesRemoved, RegistryBlobsRemoved, RegistryLayout, RegistryUnlinked,
-    RemovedContent,
+    RemovedContent, RemovedImages,
 };
 use kubexm_plan::{ObservedState, Op};
 use kubexm_spec::Digest;
-use kubexm_spec::depot::Repository;
+use kubexm_spec::depot::{Repository, SCHEMA};
+use serde_json::json;
 
 const DATA: &str = "/mnt/registry";
 const ROOT: &str = "/mnt/registry/docker/registry/v2";
@@ -52,8 +54,10 @@ fn registry() -> Host {
 /// What only the first one has.
 fn gone() -> BTreeMap<String, RemovedContent> {
     let of = |texts: &[&str]| texts.iter().map(Digest::of).collect::<BTreeSet<_>>();
-    let old = RemovedContent { manifests: of(&["old"]), blobs: of(&["layer of old", "shared layer"]) };
-    let moved = RemovedContent { manifests: of(&["before"]), blobs: of(&["layer of before"]) };
+    let old = of(&["layer of old", "shared layer"]);
+    let old = RemovedContent { manifests: of(&["old"]), blobs: old, ..RemovedContent::default() };
+    let moved =
+        RemovedContent { manifests: of(&["before"]), blobs: of(&["layer of before"]), ..RemovedContent::default() };
     [("a.b/old".to_owned(), old), ("a.b/moved".to_owned(), moved)].into()
 }
 
@@ -122,6 +126,66 @@ fn blobs_go_that_no_repository_links_to_and_only_when_their_links_went() {
     same(&traces, &host.traces(), "a second time something changed");
 }
 
+/// In one of our repositories, made of a layer of the first bundle.
+#[test]
+fn an_image_of_somebody_elses_in_the_same_repository_keeps_its_layers() {
+    let host = registry();
+    let layer = Digest::of("layer of before");
+    let manifest =
+        format!(r#"{{"config": {{"digest": "{}"}}, "layers": [{{"digest": "{layer}"}}]}}"#, Digest::of("their config"));
+    let theirs = Digest::of(&manifest);
+    let hex = theirs.hex();
+    host.put(&format!("{ROOT}/blobs/sha256/{}/{hex}/data", &hex[..2]), &manifest);
+    let own = format!("{ROOT}/repositories/a.b/moved");
+    host.put(&format!("{own}/_manifests/revisions/sha256/{hex}/link"), theirs.to_string());
+    host.put(&format!("{own}/_manifests/tags/team/current/link"), theirs.to_string());
+    std::fs::remove_dir_all(host.machine.path(format!("{ROOT}/repositories/x"))).expect("only one of them");
+    converge(&host, &unlinked());
+    converge(&host, &deleted());
+    assert!(host.machine.path(format!("{own}/_layers/sha256/{}/link", layer.hex())).exists());
+    assert!(has_blob(&host, "layer of before") && !has_blob(&host, "before"));
+    assert_eq!(host.read(&format!("{own}/_manifests/tags/team/current/link")), theirs.to_string());
+}
+
+/// The tag names what goes, and a bundle that is kept has another image of that name.
+#[test]
+fn a_tag_names_the_image_of_a_kept_bundle_again_and_comes_back() {
+    let host = Host::fresh();
+    layout(&host, &[("a.b/moved", "first")]);
+    layout(&host, &[("a.b/moved", "second")]);
+    let removed = RemovedContent {
+        manifests: [Digest::of("second")].into(),
+        blobs: [Digest::of("layer of second")].into(),
+        tags: [("1".to_owned(), Digest::of("first"))].into(),
+    };
+    let op: Op =
+        RegistryUnlinked { data_dir: DATA.to_owned(), repositories: [("a.b/moved".to_owned(), removed)].into() }.into();
+    let (before, found) = (host.tree(), look(&host, &op));
+    converge(&host, &op);
+    let current = format!("{ROOT}/repositories/a.b/moved/_manifests/tags/1/current/link");
+    assert_eq!(host.read(&current), Digest::of("first").to_string());
+    for wave in Wave::ALL {
+        dispatch::restore(&op, &host.machine, &found, wave).unwrap_or_else(|error| panic!("{}", error.full()));
+    }
+    same(&before, &host.tree(), "a rollback left a difference");
+}
+
+/// Another machine's `create` has brought the bundle back while the question waited.
+#[test]
+fn what_a_record_names_by_now_is_refused_and_nothing_of_it_goes() {
+    let host = registry();
+    let record = json!({
+        "schema": SCHEMA, "listen": "0.0.0.0:5443", "store": "/var/lib/kubexm/store",
+        "tls": {"cert": "/c", "key": "/k"}, "files": {},
+        "images": {"a.b/old": {"tags": {"1": Digest::of("old")}, "manifests": [Digest::of("old")], "blobs": []}},
+    });
+    host.put(&record_path("v1-first"), record.to_string());
+    let before = host.tree();
+    let error = dispatch::converge(&unlinked(), &host.machine).expect_err("a refusal").full();
+    assert!(error.contains("v1-first") && error.contains("registry prune"), "{error}");
+    same(&before, &host.tree(), "something went");
+}
+
 /// What a removal took away is laid out again by the next run that wants it.
 #[test]
 fn the_first_bundle_is_laid_out_again() {
@@ -152,8 +216,8 @@ fn pushed(host: &mut Host) {
 
 fn removed(images: &[(&str, &str)]) -> Op {
     let one = |(tag, content): &(&str, &str)| (Digest::of(content), [(*tag).to_owned()].into());
-    let repositories = [(REPOSITORY.to_owned(), images.iter().map(one).collect())].into();
-    HarborImagesRemoved { harbor: access(), repositories }.into()
+    let removed = RemovedImages { images: images.iter().map(one).collect(), ..RemovedImages::default() };
+    HarborImagesRemoved { harbor: access(), repositories: [(REPOSITORY.to_owned(), removed)].into() }.into()
 }
 
 #[test]
@@ -191,6 +255,23 @@ fn an_image_that_somebody_else_has_given_a_tag_stays_with_it() {
     converge(&host, &removed(&[("3.9", "first")]));
     let now = host.read("/run/kubexm-double/state.json");
     assert!(now.contains("pause/blessed") && !now.contains("pause/3.9\""), "{now}");
+}
+
+#[test]
+fn a_tag_that_nothing_has_any_more_is_given_to_the_image_of_a_kept_bundle() {
+    let mut host = Host::fresh();
+    pushed(&mut host);
+    let removed = RemovedImages {
+        images: [(Digest::of("second"), ["3.10".to_owned()].into())].into(),
+        tags: [("3.10", "first"), ("3.11", "first")].map(|(tag, content)| (tag.to_owned(), Digest::of(content))).into(),
+    };
+    let op: Op =
+        HarborImagesRemoved { harbor: access(), repositories: [(REPOSITORY.to_owned(), removed)].into() }.into();
+    converge(&host, &op);
+    let now: serde_json::Value = serde_json::from_str(&host.read("/run/kubexm-double/state.json")).expect("JSON");
+    let names = |tag: &str| now["harbor"]["references"][format!("{REPOSITORY}/{tag}")].clone();
+    assert_eq!(names("3.10"), Digest::of("first").to_string());
+    assert_eq!(names("3.11"), Digest::of("third").to_string(), "something has it");
 }
 
 #[test]

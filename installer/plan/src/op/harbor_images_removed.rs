@@ -18,8 +18,19 @@ use crate::resource::{Resource, ResourceChange};
 pub struct HarborImagesRemoved {
     /// Where they are deleted.
     pub harbor: HarborAccess,
-    /// By repository, `registry.k8s.io/pause`, the manifests with the tags that kubexm gave them.
-    pub repositories: BTreeMap<String, BTreeMap<Digest, BTreeSet<String>>>,
+    /// By repository, `registry.k8s.io/pause`.
+    pub repositories: BTreeMap<String, RemovedImages>,
+}
+
+/// What goes from a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RemovedImages {
+    /// The manifests, with the tags that kubexm gave them.
+    pub images: BTreeMap<Digest, BTreeSet<String>>,
+    /// What tags name afterwards that nothing has any more.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, Digest>,
 }
 
 /// Which of them Harbor has.
@@ -32,6 +43,9 @@ pub enum FoundImages {
     Known {
         /// `REPOSITORY:TAG` and `REPOSITORY@DIGEST` of what is to be deleted.
         present: BTreeSet<String>,
+        /// `REPOSITORY:TAG` of tags that nothing has.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        lost: BTreeSet<String>,
     },
 }
 
@@ -39,12 +53,12 @@ impl OpKind for HarborImagesRemoved {
     type State = FoundImages;
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
-        let of_one = |(repository, manifests): (&String, &BTreeMap<Digest, BTreeSet<String>>)| {
+        let of_one = |(repository, removed): (&String, &RemovedImages)| {
             let names = |(manifest, tags): (&Digest, &BTreeSet<String>)| match tags.is_empty() {
                 true => vec![format!("{repository}:{}", manifest.hex())],
                 false => tags.iter().map(|tag| format!("{repository}:{tag}")).collect(),
             };
-            manifests.iter().flat_map(names).collect::<BTreeSet<String>>()
+            removed.images.iter().flat_map(names).collect::<BTreeSet<String>>()
         };
         let names = self.repositories.iter().flat_map(of_one);
         names.map(|name| ResourceChange::sets(Resource::HarborImage(name), "absent").shared()).collect()
@@ -65,7 +79,7 @@ impl OpKind for HarborImagesRemoved {
 
 impl fmt::Display for HarborImagesRemoved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let images: usize = self.repositories.values().map(BTreeMap::len).sum();
+        let images: usize = self.repositories.values().map(|removed| removed.images.len()).sum();
         write!(f, "{images} images are not in {}", self.harbor.registry)
     }
 }

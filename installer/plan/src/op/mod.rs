@@ -77,7 +77,7 @@ pub use etcd_snapshot::{EtcdSnapshot, SNAPSHOTS, Snapshotted};
 pub use file::{Content, File};
 pub use harbor::{HARBOR_UNIT, HarborAccess};
 pub use harbor_images::{HarborImage, HarborImages, MissingImages};
-pub use harbor_images_removed::{FoundImages, HarborImagesRemoved};
+pub use harbor_images_removed::{FoundImages, HarborImagesRemoved, RemovedImages};
 pub use harbor_projects::{FoundProjects, HarborProjects};
 pub use helm_release::{FoundRelease, HELM, HelmRelease, ReleaseInput, Released};
 pub use hostname::{Hostname, Names};

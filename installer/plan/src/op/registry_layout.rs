@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 
+use kubexm_spec::Digest;
 use kubexm_spec::depot::Repository;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +32,31 @@ pub struct LayoutDifference {
     pub missing: BTreeSet<String>,
     /// Files with other content: a tag that points elsewhere, a truncated blob.
     pub changed: Vec<PathState>,
+}
+
+impl RegistryLayout {
+    /// The folder with all repositories.
+    pub fn folder(data_dir: &str) -> String {
+        format!("{data_dir}/docker/registry/v2/repositories")
+    }
+
+    /// The file by which a repository has a manifest.
+    pub fn manifest_link(data_dir: &str, name: &str, digest: &Digest) -> String {
+        format!("{}/{name}/_manifests/revisions/sha256/{}/link", Self::folder(data_dir), digest.hex())
+    }
+
+    /// The file by which a repository has a config or layer.
+    pub fn blob_link(data_dir: &str, name: &str, digest: &Digest) -> String {
+        format!("{}/{name}/_layers/sha256/{}/link", Self::folder(data_dir), digest.hex())
+    }
+}
+
+impl LayoutDifference {
+    /// Whether a file was not there, or another one.
+    pub fn has(&self, path: &str) -> bool {
+        let missing = |at: &Path| self.missing.contains(at.to_string_lossy().as_ref());
+        Path::new(path).ancestors().any(missing) || self.changed.iter().any(|changed| changed.path == path)
+    }
 }
 
 impl OpKind for RegistryLayout {

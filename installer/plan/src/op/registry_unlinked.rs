@@ -6,6 +6,7 @@ use std::fmt;
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
+use super::RegistryLayout;
 use crate::kind::{Needs, OpKind, RemovalScope, ResetRollback, State};
 use crate::path_state::PathState;
 use crate::resource::ResourceChange;
@@ -29,6 +30,9 @@ pub struct RemovedContent {
     pub manifests: BTreeSet<Digest>,
     /// Configs and layers.
     pub blobs: BTreeSet<Digest>,
+    /// What tags name afterwards that name one of these manifests now; one that is not among them goes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, Digest>,
 }
 
 /// The links that are there.
@@ -43,7 +47,7 @@ impl OpKind for RegistryUnlinked {
     type State = FoundLinks;
 
     fn resource_changes(&self) -> Vec<ResourceChange> {
-        let folder = format!("{}/docker/registry/v2/repositories", self.data_dir);
+        let folder = RegistryLayout::folder(&self.data_dir);
         let one = |(name, content): (&String, &RemovedContent)| {
             let gone: Vec<String> = content.manifests.iter().chain(&content.blobs).map(Digest::short).collect();
             ResourceChange::file(format!("{folder}/{name}"), format!("without {}", gone.join(" ")))

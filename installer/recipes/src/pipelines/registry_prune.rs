@@ -71,6 +71,7 @@ pub fn registry_prune(cx: &PruneContext<'_>) -> Result<Pruned, RecipeError> {
         let step = step.timeout_s(RELOAD_S + 180).undo(Undo::RestoreBefore).build();
         steps.push(Step { after: checked.clone(), ..step });
     }
+    let records = steps.clone();
     for (host, leaving) in &selection.hosts {
         let Some(layout) = &leaving.pushed.layout else { continue };
         let asked = layout.repositories.iter().filter(|(_, content)| !content.manifests.is_empty()).take(ASKED);
@@ -82,7 +83,9 @@ pub fn registry_prune(cx: &PruneContext<'_>) -> Result<Pruned, RecipeError> {
             .timeout_s(DELETE_S)
             .undo(Undo::RestoreBefore)
             .build();
-        steps.push(Step { after: checked.clone(), ..step });
+        // When the records of what goes are away: what the others name is looked up there once more.
+        let own = records.iter().filter(|step| step.host == *host).map(|step| step.id.clone());
+        steps.push(Step { after: checked.iter().cloned().chain(own).collect(), ..step });
     }
     // Nothing is deleted before the last registry has stopped to serve it: until then all of it can be rolled back.
     let stopped: Vec<StepId> = steps.iter().map(|step| step.id.clone()).collect();
@@ -90,9 +93,17 @@ pub fn registry_prune(cx: &PruneContext<'_>) -> Result<Pruned, RecipeError> {
     let deleting = |host: &str, id, title: &str| {
         Step::on(host, id, title).timeout_s(DELETE_S).undo(Undo::Irreversible { why: why.to_owned() })
     };
+    let mut after = stopped.clone();
+    for (host, leaving) in selection.hosts.iter().filter(|(_, leaving)| !leaving.pushed.harbor.is_empty()) {
+        let (harbor, repositories) = (harbor::access(cx.cluster), leaving.pushed.harbor.clone());
+        let step = deleting(host, "prune.harbor", "Delete the images of the removed bundles from Harbor");
+        let step = step.ensure(HarborImagesRemoved { harbor, repositories }).build();
+        after.push(step.id.clone());
+        steps.push(Step { after: stopped.clone(), ..step });
+    }
+    // With the blobs of the store the last trace of a bundle goes, so they come last.
     for (host, leaving) in &selection.hosts {
         let mut ops: Vec<Op> = Vec::new();
-        // Before those of the store, with which the last trace of the bundle goes.
         if let Some(layout) = &leaving.pushed.layout {
             let (data_dir, repositories) = (layout.data_dir.clone(), layout.repositories.clone());
             ops.push(RegistryBlobsRemoved { data_dir, repositories }.into());
@@ -102,13 +113,7 @@ pub fn registry_prune(cx: &PruneContext<'_>) -> Result<Pruned, RecipeError> {
         }
         if !ops.is_empty() {
             let step = deleting(host, "prune.blobs", "Delete the blobs that no bundle of the registry needs");
-            steps.push(Step { after: stopped.clone(), ..step.ensure_all(ops).build() });
-        }
-        if !leaving.pushed.harbor.is_empty() {
-            let (harbor, repositories) = (harbor::access(cx.cluster), leaving.pushed.harbor.clone());
-            let step = deleting(host, "prune.harbor", "Delete the images of the removed bundles from Harbor");
-            let step = step.ensure(HarborImagesRemoved { harbor, repositories }).build();
-            steps.push(Step { after: stopped.clone(), ..step });
+            steps.push(Step { after: after.clone(), ..step.ensure_all(ops).build() });
         }
     }
     let plan = Plan {

@@ -6,6 +6,7 @@ use kubexm_plan::Facts;
 use kubexm_plan::depot::{self, DepotContent, Filled};
 use kubexm_plan::ledger::Record;
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::RegistryKind;
 use kubexm_spec::depot::DepotConfig;
 
 use super::check::refused;
@@ -52,8 +53,17 @@ impl Selection {
             let depot = &pushed::answering(cx, (host, depot))?;
             gone.extend(gone_images(depot, stays));
             let ledger = cx.ledgers.get(host).map(Vec::as_slice).unwrap_or_default();
-            hosts.insert(host.clone(), leaving(cx, (host, depot), ledger, stays));
+            let leaving = leaving(cx, (host, depot), ledger, stays);
+            // What is deleted is asked about, also where no record names it any more.
+            gone.extend(leaving.pushed.gone.iter().cloned());
+            hosts.insert(host.clone(), leaving);
         }
+        let gone = match cx.cluster.registry.kind {
+            RegistryKind::Registry | RegistryKind::Harbor => {
+                gone.iter().flat_map(|image| pushed::spelled(image)).collect()
+            }
+            RegistryKind::Embedded | RegistryKind::External | RegistryKind::None => gone,
+        };
         Ok(Self { bundles, hosts, gone })
     }
 }
@@ -91,9 +101,12 @@ fn present(facts: &BTreeMap<String, Facts>, depots: &BTreeMap<String, DepotConte
     let stamped: BTreeSet<String> = stamps.map(|bundle| short(&bundle.manifest)).collect();
     let mut present = BTreeSet::new();
     for depot in depots.values() {
-        let is_now = |name: &str, content: &DepotConfig| {
-            stamped.contains(digest_part(name)) || depot.config.as_ref().is_some_and(|config| is_same(config, content))
-        };
+        let same = |content: &DepotConfig| depot.config.as_ref().is_some_and(|config| is_same(config, content));
+        let is_stamped = |name: &str| stamped.contains(digest_part(name));
+        // Where the configuration names no images, bundles with other images alone look the same.
+        let other = depot.config.as_ref().is_some_and(|config| config.images.is_empty())
+            && depot.bundles.iter().any(|(name, bundle)| is_stamped(name) && same(&bundle.content));
+        let is_now = |name: &str, content: &DepotConfig| is_stamped(name) || !other && same(content);
         let now = depot.bundles.iter().filter(|(name, bundle)| is_now(name, &bundle.content));
         present.extend(now.map(|(name, _)| name.clone()));
     }
