@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubexm_spec::Digest;
 use kubexm_spec::depot::Repository;
 
+use crate::kind::OpKind;
 use crate::ledger::{Outcome, Record, not_rolled_back};
-use crate::observed_state::ObservedState;
+use crate::observed_state::{ObservedState, StateError};
 use crate::op::{HarborImages, MissingImages, Op, RegistryLayout};
 
 /// What kubexm has put into a registry.
@@ -58,8 +59,10 @@ pub fn laid_out(ledger: &[Record], data_dir: &str) -> Pushed {
     for (record, op, before) in ops(ledger) {
         match op {
             Op::RegistryLayout(op) if op.data_dir == data_dir => {
-                let before = before.and_then(|before| before.state::<RegistryLayout>().ok());
-                let made = |path: &str| before.as_ref().is_some_and(|before| before.has(path));
+                let before = found::<RegistryLayout>(before);
+                let made = |path: &str| {
+                    before.as_ref().is_none_or(|before| before.as_ref().is_some_and(|found| found.has(path)))
+                };
                 for (name, repository) in &op.repositories {
                     let content = all.repositories.entry(name.clone()).or_default();
                     let manifests = repository.manifests.iter().copied();
@@ -98,15 +101,17 @@ pub fn in_harbor(ledger: &[Record]) -> Pushed {
     for (record, op, before) in ops(ledger) {
         match op {
             Op::HarborImages(op) => {
-                let before = before.and_then(|before| before.state::<HarborImages>().ok());
+                let before = found::<HarborImages>(before);
                 for (reference, image) in &op.images {
                     let content = all.repositories.entry(image.repository.clone()).or_default();
                     image.tag.iter().for_each(|tag| content.tag(tag, image.manifest));
-                    if let Some(MissingImages::Known { missing, other }) = &before
-                        && (missing.contains(reference) || other.contains(reference))
-                    {
-                        content.manifests.insert(image.manifest);
-                    }
+                    let lacked = before.as_ref().is_none_or(|before| match before {
+                        Some(MissingImages::Known { missing, other }) => {
+                            missing.contains(reference) || other.contains(reference)
+                        }
+                        Some(MissingImages::Unknown) | None => false,
+                    });
+                    content.manifests.extend(lacked.then_some(image.manifest));
                 }
             }
             Op::HarborImagesRemoved(op) if record.outcome == Outcome::Done => {
@@ -137,6 +142,16 @@ fn ops(ledger: &[Record]) -> impl Iterator<Item = (&Record, &Op, Option<&Observe
         let Record { ops, before, .. } = record;
         ops.iter().enumerate().map(move |(at, op)| (record, op, before.get(at)))
     })
+}
+
+/// What a step found before its change: none where it is not in this format at all (a simulated host's), and nothing in it where only a newer
+/// program can read it, so that nothing counts as ours.
+fn found<K: OpKind>(before: Option<&ObservedState>) -> Option<Option<K::State>> {
+    match before?.state::<K>() {
+        Ok(state) => Some(Some(state)),
+        Err(StateError::Newer { .. }) => Some(None),
+        Err(StateError::Unreadable(_)) => None,
+    }
 }
 
 fn newest(ledger: &[Record], of: impl Fn(&Op) -> Option<Content>) -> Content {
