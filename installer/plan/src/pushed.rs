@@ -15,8 +15,8 @@ use crate::op::{HarborImages, MissingImages, Op, RegistryLayout};
 pub struct Pushed {
     /// By the names of repositories in the registry.
     pub repositories: BTreeMap<String, PushedContent>,
-    /// All of the last step that was not rolled back, by repository, whatever of it was there before: what the cluster has, or is about to
-    /// have.
+    /// All of the last step that was not rolled back, by repository, whatever of it was there before, if no host was stamped after it: what
+    /// the cluster is about to have.
     pub newest: Content,
 }
 
@@ -154,9 +154,18 @@ fn found<K: OpKind>(before: Option<&ObservedState>) -> Option<Option<K::State>> 
     }
 }
 
+/// What the last such step brought. A stamp after it names the bundle that the host has since, and the record of that says what it needs.
 fn newest(ledger: &[Record], of: impl Fn(&Op) -> Option<Content>) -> Content {
-    let all = not_rolled_back(ledger.iter()).flat_map(|record| &record.ops);
-    all.filter_map(of).last().unwrap_or_default()
+    let mut newest = Content::new();
+    for record in not_rolled_back(ledger.iter()) {
+        for op in &record.ops {
+            match op {
+                Op::Stamp(_) if record.outcome == Outcome::Done => newest.clear(),
+                op => newest = of(op).unwrap_or(newest),
+            }
+        }
+    }
+    newest
 }
 
 #[cfg(test)]
@@ -219,6 +228,10 @@ mod tests {
         assert_eq!(found.repositories["a"].blobs, [Digest::of("shared layer")].into());
         assert_eq!(found.repositories["a"].tags["1"], [two]);
         assert_eq!(found.newest["a"], [two, Digest::of("shared layer")].into());
+        // A bundle of which all was there has laid out nothing, and its stamp says that it is the one.
+        let stamp = Stamp { cluster: "demo".to_owned(), id: None, bundle: None, adopted: false };
+        let stamped = [ledger.to_vec(), vec![record(stamp, None, Outcome::Done)]].concat();
+        assert!(laid_out(&stamped, "/r").newest.is_empty());
         assert_eq!(manifests(&[add("one"), removed(Outcome::Done), add("one")]), [one].into());
     }
 
