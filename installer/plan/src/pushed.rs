@@ -175,7 +175,7 @@ mod tests {
     use crate::ledger::SCHEMA;
     use crate::op::{
         HarborAccess, HarborImage, HarborImagesRemoved, LayoutDifference, RegistryBlobsRemoved, RemovedContent,
-        RemovedImages,
+        RemovedImages, Stamp,
     };
     use crate::{StepId, Undo};
 
