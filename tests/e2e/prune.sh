@@ -52,3 +52,10 @@ changes_nothing_here() {
     same "$WORK/tree-before-$host" "$WORK/tree-after-$host" || return 1
   done
 }
+no_pods() { ! kubectl_on p1 get pods -n default --no-headers 2> /dev/null | grep -q .; }
+used_is_refused() {
+  check "something uses it" user_of_image
+  check "its bundle is not removed, and the user is named" says 53 "default/sleeper" registry prune -y
+  kubectl_on p1 delete deployment sleeper > /dev/null
+  within 60 no_pods || true
+}

@@ -23,11 +23,7 @@ check "and gets the second" create_of two
 [ "$HELD" = 1 ] || return 0
 check "the registry serves both, and knows which is present" has_bundles 2
 check "the depot answers for an image of the earlier bundle" asked 200 "$BUSYBOX"
-check "something uses it" user_of_image
-check "its bundle is not removed, and the user is named" says 53 "default/sleeper" registry prune -y
-kubectl_on p1 delete deployment sleeper > /dev/null
-gone() { ! kubectl_on p1 get pods -n default --no-headers 2> /dev/null | grep -q .; }
-within 60 gone || true
+used_is_refused
 NAME=$(earlier)
 check "kept by its name there is nothing to do" says 0 "nothing to do" registry prune --keep "$NAME" -y
 check "kept by its file there is nothing to do" says 0 "nothing to do" registry prune --keep "$WORK/one.tar.zst" -y
