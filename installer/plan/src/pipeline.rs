@@ -196,8 +196,8 @@ impl Row {
                 confirmed_by_name: false,
                 sentences: Sentences {
                     before: Some(
-                        "Deleted at the end, irreversibly: the blobs in the stores of the registry hosts that only the removed bundles \
-                         need. An image of them comes back only with a bundle that has it, by create or upgrade.",
+                        "Deleted at the end, irreversibly: what only the removed bundles need, in the stores of the registry hosts and in the \
+                         registry beside them. An image of them comes back only with a bundle that has it, by create or upgrade.",
                     ),
                     question: "Remove these bundles from the registry and delete their blobs?",
                     rollback: "Roll back the removal, so that the registry serves these bundles again?",

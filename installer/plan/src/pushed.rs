@@ -272,7 +272,7 @@ mod tests {
             push(Some("1"), "not asked", MissingImages::Unknown),
         ];
         let all = in_harbor(&ledger);
-        assert_eq!(all.repositories["p/a"].manifests, ["one", "two"].map(|text| Digest::of(text)).into());
+        assert_eq!(all.repositories["p/a"].manifests, ["one", "two"].map(Digest::of).into());
         assert_eq!(all.repositories["p/a"].tags_of(&Digest::of("one")), ["1", "latest"].map(str::to_owned).into());
         assert!(all.newest.is_empty(), "each was rolled back");
         let gone = RemovedImages { images: [(Digest::of("one"), BTreeSet::new())].into(), ..RemovedImages::default() };
