@@ -98,7 +98,7 @@ pub enum SeedError {
     NoRoom {
         /// `HOST[:PORT]`.
         registry: String,
-        /// As the registry tells it.
+        /// As the registry reports it.
         quota: Quota,
         /// Bytes that would be sent.
         missing: u64,

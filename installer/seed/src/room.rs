@@ -13,7 +13,7 @@ use crate::look::Work;
 /// Blobs that a project may lack, each with its size and the repositories there that want it.
 type Missing<'a> = BTreeMap<Digest, (u64, Vec<&'a str>)>;
 
-/// Refuses where a quota would not let all of it in. Registries that tell no quota have room.
+/// Refuses where a quota would not let all of it in. Registries that report no quota have room.
 pub(crate) async fn room(registry: &Registry, work: &Work) -> Result<(), SeedError> {
     for missing in by_project(work).into_values() {
         let Some(&name) = missing.values().next().and_then(|(_, names)| names.first()) else { continue };

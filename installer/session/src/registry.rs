@@ -134,7 +134,8 @@ impl<'s> Observed<'s, ClusterSource> {
         let Pruned { plan, bundles, freed, gone } = site.unless_refused(planned).await?;
         let done = is_done(&site.fleet, &plan).await;
         let plan = if site.unless_refused(done).await? { Plan { steps: Vec::new(), ..plan } } else { plan };
-        if let Some((plane, probe)) = gone {
+        // Where nothing goes, nothing is asked about.
+        if let Some((plane, probe)) = gone.filter(|_| !plan.steps.is_empty()) {
             let answer = match site.fleet.link_of(&plane) {
                 Some(link) => link.link().probe(&probe).await.map_err(|error| SessionError::links([error])),
                 None => Ok(ProbeAnswer { holds: false, seen: format!("{plane} is not connected") }),

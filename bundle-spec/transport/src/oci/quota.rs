@@ -31,8 +31,8 @@ pub struct Quota {
 }
 
 impl Repository {
-    /// The quota of this repository's project; none where the registry is not Harbor, the project has no limit, or these credentials are
-    /// not told. It must have been asked something before ([`Repository::check_api`]).
+    /// The quota of this repository's project; none where the registry is not Harbor, the project has no limit, or these credentials may
+    /// not see it. It must have been asked something before ([`Repository::check_api`]).
     pub async fn quota(&self) -> Option<Quota> {
         let is_harbor = match &*self.session.challenge.lock().await {
             Some(Challenge::Bearer { service, .. }) => service.as_deref() == Some(SERVICE),

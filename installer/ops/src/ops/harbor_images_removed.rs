@@ -8,8 +8,8 @@ use kubexm_spec::Digest;
 use crate::harbor::{Harbor, not_started};
 use crate::{Converge, Machine, OpError, Wave, depot_content};
 
-/// The most refusals that are told.
-const TOLD: usize = 5;
+/// The most refusals that are shown.
+const SHOWN: usize = 5;
 
 /// What is deleted of an image that is there.
 enum Goes {
@@ -76,10 +76,10 @@ impl Converge for HarborImagesRemoved {
         match refused.as_slice() {
             [] => Ok(()),
             all => {
-                let told: Vec<String> = all.iter().take(TOLD).map(OpError::full).collect();
-                let more = all.len().saturating_sub(TOLD);
+                let shown: Vec<String> = all.iter().take(SHOWN).map(OpError::full).collect();
+                let more = all.len().saturating_sub(SHOWN);
                 let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-                Err(OpError::other(format!("the other images are deleted: {}{more}", told.join("; "))))
+                Err(OpError::other(format!("the other images are deleted: {}{more}", shown.join("; "))))
             }
         }
     }

@@ -242,7 +242,7 @@ async fn a_quota_that_would_be_exceeded_before_the_first_upload() {
         r#"{"quota": {"hard": {"storage": 1000000}, "used": {"storage": 700000}}}"#,
         r#"{"quota": {"hard": {"storage": -1}, "used": {"storage": 900000}}}"#,
         r#"{"repo_count": 3}"#,
-        "", // these credentials are not told
+        "", // these credentials may not see it
     ] {
         let (proxy, ended) = with_quota(&bundle, enough).await;
         ended.unwrap_or_else(|(text, _)| panic!("{enough}: {text}"));
