@@ -25,6 +25,11 @@ impl SimFleet {
         self.lock().used_images.insert(image.to_owned());
     }
 
+    /// Nothing in the cluster uses an image from now on.
+    pub fn use_no_image(&self) {
+        self.lock().used_images.clear();
+    }
+
     /// Adds a problem of a depot, which every node that fetches from it reports.
     pub fn depot_fails(&self, trouble: &str) {
         self.lock().depot_troubles.push(trouble.to_owned());

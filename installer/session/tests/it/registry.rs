@@ -27,7 +27,12 @@ struct Two {
 
 impl Two {
     async fn bundles() -> Self {
-        let (folder, yaml) = (tempfile::tempdir().unwrap(), cluster_yaml("red", &HOSTS));
+        Self::bundles_of("").await
+    }
+
+    /// With further lines of `spec` in both cluster.yaml.
+    async fn bundles_of(more: &str) -> Self {
+        let (folder, yaml) = (tempfile::tempdir().unwrap(), format!("{}{more}", cluster_yaml("red", &HOSTS)));
         let with = format!("{yaml}  bundle: {{extraImages: [{{name: \"{OLD}\"}}]}}\n");
         let mut site = Site::of("red", &HOSTS, &with, write_bundle);
         site.create().await.unwrap();
@@ -179,15 +184,41 @@ async fn a_run_from_before_a_removal_is_not_rolled_back_by_a_home_that_does_not_
     assert_eq!(site.hosts.fleet.snapshot(), was, "nothing was rolled back");
 }
 
+/// `none` leaves nothing to remove, and nobody may be asked about it either.
 #[tokio::test]
-async fn a_registry_of_another_type_is_refused_and_says_what_to_do() {
-    for (kind, hint) in [("registry", "collect its garbage"), ("none", "the cluster has none")] {
-        let yaml = format!("{}  registry: {{type: {kind}}}\n", cluster_yaml("red", &HOSTS));
-        let site = Site::of("red", &HOSTS, &yaml, write_bundle);
-        site.create().await.unwrap();
-        let was = site.hosts.fleet.snapshot();
-        let text = prune(&site, &[]).await.err().unwrap().to_string();
-        assert!(text.contains("cannot be pruned") && text.contains(hint), "{text}");
-        assert_eq!(site.hosts.fleet.snapshot(), was);
-    }
+async fn a_cluster_without_a_registry_is_refused_and_says_what_to_do() {
+    let yaml = format!("{}  registry: {{type: none}}\n", cluster_yaml("red", &HOSTS));
+    let site = Site::of("red", &HOSTS, &yaml, write_bundle);
+    site.create().await.unwrap();
+    asked(&site);
+    let was = site.hosts.fleet.snapshot();
+    let text = prune(&site, &[]).await.err().unwrap().to_string();
+    assert!(text.contains("cannot be pruned") && text.contains("the cluster has none"), "{text}");
+    assert_eq!((site.hosts.fleet.snapshot(), asked(&site)), (was, Vec::new()));
+}
+
+/// What a removal has deleted stays in the ledger, so its steps are planned again: they are done, and nobody is asked about them.
+#[tokio::test]
+async fn what_a_distribution_registry_got_of_an_earlier_bundle_goes_and_a_second_run_asks_nothing() {
+    let two = Two::bundles_of("  registry: {type: registry}\n").await;
+    let site = &two.site;
+    site.hosts.fleet.use_image(OLD);
+    let was = site.hosts.fleet.snapshot();
+    let text = prune(site, &[]).await.err().unwrap().to_string();
+    assert!(text.contains(OLD), "{text}");
+    assert_eq!((site.hosts.fleet.snapshot(), asked(site)), (was, Vec::new()));
+
+    site.hosts.fleet.use_no_image();
+    let ended = prune(site, &[]).await.unwrap();
+    let run = ended.run.as_ref().unwrap();
+    assert_eq!(run.outcome, Outcome::Succeeded, "{:#?}", run.status);
+    assert_eq!(asked(site), ["registry-prune of red"]);
+    let gone = list(site).await.bundles;
+    assert_eq!(gone.iter().map(|one| one.name.clone()).collect::<Vec<_>>(), [two.name(&site.bundle)]);
+
+    site.hosts.fleet.use_image(OLD);
+    let was = site.hosts.fleet.snapshot();
+    let again = prune(site, &[]).await.unwrap();
+    assert!(again.run.is_none() && again.is_success(), "{:#?}", again.run);
+    assert_eq!((site.hosts.fleet.snapshot(), asked(site)), (was, Vec::new()));
 }
