@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 use kubexm_spec::Digest;
 use kubexm_spec::event::EventKind;
-use kubexm_transport::oci::{Content, OpenUploads, Outcome, PushOptions};
+use kubexm_transport::oci::{Content, OpenUploads, Outcome, Pace, PushOptions};
 use kubexm_transport::{Repository, TransportError};
 
 use crate::artifact::Source;
@@ -19,8 +19,8 @@ use crate::error::SeedError;
 use crate::look::{BlobWork, Work};
 use crate::totals::Totals;
 
-/// Bytes of a blob's first chunk: what a cut costs at most where the registry is slow. A fast one gets larger ones.
-const CHUNK: u64 = 4 << 20;
+/// Bytes of the first chunks: what a cut costs at most where the registry is slow. A fast one gets larger ones.
+pub const CHUNK: u64 = 4 << 20;
 /// How long chunks that are on their way may take after a stop, or after another blob failed.
 pub const GRACE: Duration = Duration::from_secs(20);
 
@@ -32,6 +32,8 @@ pub struct Sender<'a> {
     pub stop: &'a AtomicBool,
     pub report: &'a (dyn Fn(EventKind) + Send + Sync),
     pub totals: &'a Counted,
+    /// How large chunks are.
+    pub pace: Pace,
 }
 
 /// Totals while several tasks count.
@@ -119,10 +121,10 @@ async fn one(sender: &Sender<'_>, digest: Digest, blob: &BlobWork, progress: &Pr
         let mount_from: Vec<String> = from.iter().filter(|from| *from != name).cloned().collect();
         let options = PushOptions {
             mount_from: &mount_from,
-            chunk: CHUNK,
-            grow: true,
+            pace: Some(&sender.pace),
             uploads: Some(sender.uploads),
             stop: Some(sender.stop),
+            ..PushOptions::default()
         };
         let last = AtomicU64::new(0);
         let reported = |now: u64, _: Option<u64>| {

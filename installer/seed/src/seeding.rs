@@ -10,6 +10,7 @@ use kubexm_archive::Bundle;
 use kubexm_spec::Digest;
 use kubexm_spec::event::EventKind;
 use kubexm_transport::Repository;
+use kubexm_transport::oci::Pace;
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::audit;
@@ -21,7 +22,7 @@ use crate::look::{Work, look};
 use crate::manifests;
 use crate::naming::Naming;
 use crate::plan::{Choice, SeedPlan, plan};
-use crate::push::{Counted, GRACE, Sender, blobs};
+use crate::push::{CHUNK, Counted, GRACE, Sender, blobs};
 use crate::record::RecordFolder;
 use crate::report::{Mapped, SeedReport, State};
 use crate::rest::rest;
@@ -177,6 +178,7 @@ impl Pushing<'_> {
             stop,
             report: self.report,
             totals: self.totals,
+            pace: Pace::starting(CHUNK),
         };
         blobs(&sender, self.work, self.options.connection.parallel).await?;
         if stop.load(Ordering::Relaxed) {

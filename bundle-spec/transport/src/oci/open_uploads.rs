@@ -4,8 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use kubexm_spec::Digest;
 
+use super::pace::Pace;
+
 /// Bytes of a chunk unless said otherwise.
-const CHUNK: u64 = 8 << 20;
+pub(super) const CHUNK: u64 = 8 << 20;
 
 /// An upload that a registry keeps open (distribution-spec 1.1, "Pushing a blob in chunks").
 #[derive(Clone, PartialEq, Eq)]
@@ -39,8 +41,8 @@ pub struct PushOptions<'a> {
     pub mount_from: &'a [String],
     /// Bytes of a chunk. A blob of no more goes up in one request.
     pub chunk: u64,
-    /// Whether a registry that takes chunks fast gets larger ones.
-    pub grow: bool,
+    /// Gives their size instead, by how fast the registry was.
+    pub pace: Option<&'a Pace>,
     /// Where open uploads are remembered; nowhere when none.
     pub uploads: Option<&'a dyn OpenUploads>,
     /// Set to end after the chunk that is on its way; the upload stays open.
@@ -49,6 +51,6 @@ pub struct PushOptions<'a> {
 
 impl Default for PushOptions<'_> {
     fn default() -> Self {
-        Self { mount_from: &[], chunk: CHUNK, grow: true, uploads: None, stop: None }
+        Self { mount_from: &[], chunk: CHUNK, pace: None, uploads: None, stop: None }
     }
 }

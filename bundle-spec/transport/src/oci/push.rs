@@ -16,7 +16,8 @@ use super::client::named;
 use super::content::{Content, Outcome};
 use super::endpoint::{Endpoint, Request};
 use super::login::Login;
-use super::open_uploads::PushOptions;
+use super::open_uploads::{CHUNK, PushOptions};
+use super::pace::Pace;
 use super::push_upload::Upload;
 use super::referrers::{self, Referrers, referrers_tag};
 use super::session::Session;
@@ -53,6 +54,7 @@ pub struct Repository {
     pub(super) session: Arc<Session>,
     pub(super) reference: Reference,
     mount_from: Vec<String>,
+    pace: Pace,
     /// Shared by all requests, so that one login serves them all.
     login: Mutex<Option<Option<header::HeaderValue>>>,
 }
@@ -75,6 +77,7 @@ impl OciRegistry {
             session: self.session(at).await?,
             reference: named(at, "latest")?,
             mount_from: mount_from.to_vec(),
+            pace: Pace::starting(CHUNK),
             login: Mutex::default(),
         })
     }
@@ -94,7 +97,7 @@ impl Repository {
         content: Arc<dyn Content>,
         progress: &Progress<'_>,
     ) -> Result<Outcome, TransportError> {
-        let options = PushOptions { mount_from: &self.mount_from, ..PushOptions::default() };
+        let options = PushOptions { mount_from: &self.mount_from, pace: Some(&self.pace), ..PushOptions::default() };
         self.push_blob_with(blob, content, options, progress).await
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kubexm_spec::Digest;
 use reqwest::header::{self, HeaderName};
@@ -13,6 +13,7 @@ use super::body::Body;
 use super::content::{Content, Outcome};
 use super::endpoint::{Endpoint, Request};
 use super::open_uploads::{OpenUpload, PushOptions};
+use super::pace::Pace;
 use crate::TransportError;
 use crate::attempt::{Attempt, Why};
 use crate::retries::Retries;
@@ -20,9 +21,7 @@ use crate::retries::Retries;
 /// The smallest chunk that is tried where a proxy before the registry refuses larger bodies.
 const CHUNK_LEAST: u64 = 256 << 10;
 /// The largest chunk, also that a registry may ask for (`OCI-Chunk-Min-Length`): what a cut costs at most.
-const CHUNK_MOST: u64 = 64 << 20;
-/// A chunk that a registry took so fast is followed by a larger one, where that is allowed: each costs it a write to its disk.
-const FAST: Duration = Duration::from_millis(500);
+pub(super) const CHUNK_MOST: u64 = 64 << 20;
 const CHUNK_MIN_LENGTH: HeaderName = HeaderName::from_static("oci-chunk-min-length");
 
 /// Called with the bytes of the blob that the registry has, or is being sent.
@@ -49,8 +48,9 @@ struct State {
     lost: bool,
     /// The furthest that any session came; only beyond it is there progress.
     best: u64,
-    chunk: u64,
-    /// The largest that it may grow to.
+    /// The smallest chunk that the registry takes.
+    least: u64,
+    /// The largest that what is before the registry takes.
     most: u64,
 }
 
@@ -69,8 +69,7 @@ impl<'a> Upload<'a> {
         options: PushOptions<'a>,
         sent: Sent<'a>,
     ) -> Self {
-        let chunk = options.chunk.clamp(CHUNK_LEAST, CHUNK_MOST);
-        let state = State { chunk, most: if options.grow { CHUNK_MOST } else { chunk }, ..State::default() };
+        let state = State { least: CHUNK_LEAST, most: CHUNK_MOST, ..State::default() };
         Self { endpoint, digest, size, content, options, sent, state }
     }
 
@@ -104,6 +103,11 @@ impl<'a> Upload<'a> {
         self.state.ask = true;
     }
 
+    /// Bytes of the next chunk. A blob of no more goes up in one request.
+    fn chunk_size(&self) -> u64 {
+        self.options.pace.map_or(self.options.chunk, Pace::chunk).max(self.state.least).min(self.state.most)
+    }
+
     fn forget(&self) {
         if let Some(uploads) = self.options.uploads {
             uploads.forget(&self.endpoint.place(), &self.digest);
@@ -133,6 +137,7 @@ impl<'a> Upload<'a> {
                 Ok(answer) => return Ok(answer),
                 Err(attempt) => {
                     self.state.ask = true;
+                    self.options.pace.inspect(|pace| pace.broke());
                     retries.wait(attempt).await?;
                 }
             }
@@ -187,13 +192,14 @@ impl<'a> Upload<'a> {
             }
             let Some(session) = self.session().await? else { return Ok(true) };
             let left = self.size - session.offset;
-            if left == 0 || (session.offset == 0 && left <= self.state.chunk) {
+            let chunk = self.chunk_size();
+            if left == 0 || (session.offset == 0 && left <= chunk) {
                 match self.finish(session, left).await? {
                     Some(()) => return Ok(true),
                     None => continue,
                 }
             }
-            self.chunk(session, left.min(self.state.chunk)).await?;
+            self.chunk(session, left.min(chunk)).await?;
         }
     }
 
@@ -235,7 +241,7 @@ impl<'a> Upload<'a> {
     fn opened(&mut self, url: &Url, response: &Response) -> Result<Session, TransportError> {
         if let Some(least) = text(response, CHUNK_MIN_LENGTH).and_then(|text| text.parse::<u64>().ok()) {
             // What goes up in one request needs no chunks.
-            if least > CHUNK_MOST && self.size > self.state.chunk {
+            if least > CHUNK_MOST && self.size > self.chunk_size() {
                 return Err(TransportError::Down {
                     origin: self.endpoint.place(),
                     reason: format!(
@@ -244,7 +250,7 @@ impl<'a> Upload<'a> {
                     ),
                 });
             }
-            self.state.chunk = self.state.chunk.max(least.min(CHUNK_MOST));
+            self.state.least = self.state.least.max(least.min(CHUNK_MOST));
         }
         Ok(Session { url: location(self.endpoint, url, response)?, offset: 0 })
     }
@@ -292,9 +298,7 @@ impl<'a> Upload<'a> {
                     self.state.ask = false;
                     self.state.best = self.state.best.max(offset);
                     self.note();
-                    if begun.elapsed() < FAST {
-                        self.state.chunk = self.state.chunk.max((self.state.chunk * 2).min(self.state.most));
-                    }
+                    self.options.pace.inspect(|pace| pace.took(length, begun.elapsed()));
                     return Ok(());
                 }
                 Err(self.endpoint.source(&url).again(format!("took bytes up to {offset} of a chunk up to {end}")))
@@ -316,13 +320,16 @@ impl<'a> Upload<'a> {
         let mut request =
             Request::new(Method::PUT, url.clone()).header(header::CONTENT_TYPE, "application/octet-stream")?.body(body);
         request.settles = self.size;
-        let (sent, before) = (self.sent, session.offset);
+        let (sent, before, begun) = (self.sent, session.offset, Instant::now());
         let result = self.endpoint.send(&request, &|now| sent(before + now)).await;
         self.state.session = Some(session);
         self.state.ask = true;
         let response = result?;
         match response.status() {
-            StatusCode::CREATED | StatusCode::NO_CONTENT | StatusCode::OK => Ok(Some(())),
+            StatusCode::CREATED | StatusCode::NO_CONTENT | StatusCode::OK => {
+                self.options.pace.inspect(|pace| pace.took(left, begun.elapsed()));
+                Ok(Some(()))
+            }
             StatusCode::PAYLOAD_TOO_LARGE => self.smaller(&url, response).await.map(|()| None),
             StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::RANGE_NOT_SATISFIABLE => {
                 // What this session has is not the blob, or it is gone: another one, from the first byte.
@@ -336,11 +343,12 @@ impl<'a> Upload<'a> {
 
     /// A proxy before the registry takes no body of this size.
     async fn smaller(&mut self, url: &Url, response: Response) -> Result<(), Attempt> {
-        let least = self.state.chunk.min(self.size) / 4;
+        let least = self.chunk_size().min(self.size) / 4;
         if least < CHUNK_LEAST {
             return Err(self.endpoint.refused(url, response).await);
         }
-        (self.state.chunk, self.state.most) = (least, least);
+        (self.state.least, self.state.most) = (CHUNK_LEAST, least);
+        self.options.pace.inspect(|pace| pace.at_most(least));
         Ok(())
     }
 

@@ -40,8 +40,7 @@ async fn repository(registry: &FakeRegistry) -> Repository {
 
 /// Pushes in chunks of 1 MiB; ends after the chunk in which `stop` is set.
 async fn push(registry: &FakeRegistry, body: &[u8], kept: &Kept, stop: &AtomicBool) -> Result<Outcome, TransportError> {
-    let options =
-        PushOptions { chunk: CHUNK, grow: false, uploads: Some(kept), stop: Some(stop), ..PushOptions::default() };
+    let options = PushOptions { chunk: CHUNK, uploads: Some(kept), stop: Some(stop), ..PushOptions::default() };
     let content = Arc::new(Bytes::copy_from_slice(body));
     let blob = (Digest::of(body), body.len() as u64);
     repository(registry).await.push_blob_with(blob, content, options, &quiet).await
