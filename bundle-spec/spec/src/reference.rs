@@ -6,6 +6,9 @@ use crate::Digest;
 /// The longest tag in bytes (distribution-spec, "Pulling manifests").
 pub const TAG_LENGTH: usize = 128;
 
+/// The longest name of a repository in bytes (distribution's `reference` package).
+const REPOSITORY_LENGTH: usize = 255;
+
 /// The longest name of a host in bytes (RFC 1035, 2.3.4, without the last dot).
 const HOST_LENGTH: usize = 253;
 
@@ -39,7 +42,7 @@ impl Reference {
             None => ("docker.io", format!("library/{short}")),
         };
         let (host, path) = hub(host, path);
-        if !is_host(host) || path.len() > 255 || !path.split('/').all(is_part) {
+        if !is_host(host) || !is_repository(&path) {
             return None;
         }
         Some(Self { repository: format!("{host}/{path}"), tag: tag.map(str::to_owned), digest })
@@ -114,12 +117,19 @@ pub fn is_host(host: &str) -> bool {
         && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
-/// Lower-case letters and digits, with `.`, `_` and `-` between them.
+/// Whether it is the name of a repository, without its registry (distribution-spec 1.1, "Pulling manifests"):
+/// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`, parted by `/`.
+pub fn is_repository(name: &str) -> bool {
+    name.len() <= REPOSITORY_LENGTH && name.split('/').all(is_part)
+}
+
+/// Lower-case letters and digits, with `.`, `_`, `__` or any number of `-` between them.
 fn is_part(part: &str) -> bool {
-    let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    edge(part.bytes().next())
-        && edge(part.bytes().last())
-        && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b))
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let mut between = part.split(inner).filter(|separator| !separator.is_empty());
+    part.starts_with(inner)
+        && part.ends_with(inner)
+        && between.all(|separator| matches!(separator, "." | "_" | "__") || separator.bytes().all(|b| b == b'-'))
 }
 
 #[cfg(test)]
@@ -139,6 +149,7 @@ mod tests {
             ("docker.io/busybox", "docker.io/library/busybox"),
             ("calico/node:v3", "docker.io/calico/node:v3"),
             ("localhost/x:1", "localhost/x:1"),
+            ("localhost/x__y---z_1.2:1", "localhost/x__y---z_1.2:1"),
             ("10.0.0.1:5000/x/y:1", "10.0.0.1:5000/x/y:1"),
             ("quay.io/calico/node:v3.30.1", "quay.io/calico/node:v3.30.1"),
         ] {
@@ -175,6 +186,9 @@ mod tests {
             "/",
             "a//b:1",
             "A/b:1",
+            "a/b..c:1",
+            "a/b._c:1",
+            "a/b___c:1",
             "a.b/-c:1",
             "https://a.b/c:1",
             "a.b/c:1:2",

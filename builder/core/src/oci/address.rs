@@ -4,10 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use kubexm_spec::Digest;
-use kubexm_spec::reference::{TAG_LENGTH, is_tag};
+use kubexm_spec::reference::{TAG_LENGTH, is_repository, is_tag};
 
 /// The longest name of a repository that is taken (distribution: 255 with the host).
-const REPOSITORY_MAX: usize = 255;
 
 /// Where a bundle is in a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,18 +62,6 @@ impl FromStr for Address {
         }
         Ok(Self { host: host.to_owned(), repository: repository.to_owned(), wanted })
     }
-}
-
-/// distribution-spec 1.1, "Pulling manifests": `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`, parted by `/`.
-pub(crate) fn is_repository(name: &str) -> bool {
-    let component = |part: &str| {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-        let separators = part.split(plain).filter(|between| !between.is_empty());
-        part.starts_with(plain)
-            && part.ends_with(plain)
-            && separators.into_iter().all(|s| matches!(s, "." | "_" | "__") || s.chars().all(|c| c == '-'))
-    };
-    name.len() <= REPOSITORY_MAX && name.split('/').all(component)
 }
 
 impl fmt::Display for Wanted {

@@ -14,7 +14,7 @@ use crate::TransportError;
 /// Bytes handed to the connection at a time; how finely progress is reported and a stall is seen.
 const PIECE: usize = 64 << 10;
 /// Pieces that are read before the connection has taken the one before.
-const AHEAD: usize = 16;
+const AHEAD: usize = 4;
 
 /// What is sent.
 pub(crate) enum Body {
@@ -27,8 +27,13 @@ pub(crate) struct Part {
     pub content: Arc<dyn Content>,
     pub offset: u64,
     pub length: u64,
+    kept: Kept,
     read: Arc<Reading>,
 }
+
+/// The reader of a content, and the byte at which it is: the next part begins there. To open it from a byte on may cost as much as to read it
+/// up to there.
+pub(crate) type Kept = Arc<Mutex<Option<(u64, Box<dyn Read + Send>)>>>;
 
 /// How reading goes.
 #[derive(Default)]
@@ -45,8 +50,9 @@ impl From<Bytes> for Body {
 }
 
 impl Body {
-    pub fn part(content: &Arc<dyn Content>, offset: u64, length: u64) -> Self {
-        Self::Part(Part { content: Arc::clone(content), offset, length, read: Arc::default() })
+    /// The reader of the part before is gone on with, where this one begins there.
+    pub fn part(content: &Arc<dyn Content>, offset: u64, length: u64, kept: &Kept) -> Self {
+        Self::Part(Part { content: Arc::clone(content), offset, length, kept: Arc::clone(kept), read: Arc::default() })
     }
 
     pub fn len(&self) -> u64 {
@@ -100,32 +106,37 @@ impl Part {
     /// Reads on a thread that may wait, which ends when nobody takes the pieces any more.
     fn pieces(&self) -> mpsc::Receiver<io::Result<Bytes>> {
         let (give, take) = mpsc::channel(AHEAD);
-        let (content, read) = (Arc::clone(&self.content), Arc::clone(&self.read));
+        let (content, kept, read) = (Arc::clone(&self.content), Arc::clone(&self.kept), Arc::clone(&self.read));
         let (offset, length) = (self.offset, self.length);
         tokio::task::spawn_blocking(move || {
             read.waits.store(true, Ordering::Relaxed);
-            let mut reader = content.open(offset);
+            let before = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let mut reader = match before {
+                Some((at, reader)) if at == offset => Ok(reader),
+                _ => content.open(offset),
+            };
             let mut left = length;
             while left > 0 {
                 read.waits.store(true, Ordering::Relaxed);
                 let piece = reader.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()));
                 let piece = piece.and_then(|reader| next(reader, left));
                 read.waits.store(false, Ordering::Relaxed);
-                let given = match piece {
-                    Ok(piece) => {
-                        left -= piece.len() as u64;
-                        give.blocking_send(Ok(piece))
-                    }
+                let piece = match piece {
+                    Ok(piece) => piece,
                     Err(error) => {
                         let shown = io::Error::new(error.kind(), error.to_string());
                         *read.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                        left = 0;
-                        give.blocking_send(Err(shown))
+                        let _ = give.blocking_send(Err(shown));
+                        return;
                     }
                 };
-                if given.is_err() {
+                left -= piece.len() as u64;
+                if give.blocking_send(Ok(piece)).is_err() {
                     return;
                 }
+            }
+            if let Ok(reader) = reader {
+                *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((offset + length, reader));
             }
         });
         take

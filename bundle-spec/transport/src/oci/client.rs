@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use futures::{TryStreamExt, stream};
 use kubexm_spec::lock::Descriptor;
+use kubexm_spec::reference::Reference as ImageName;
 use kubexm_spec::{Digest, Platform};
 use oci_distribution::Reference;
 use tokio::sync::{Mutex, OnceCell};
@@ -449,12 +450,14 @@ pub(super) fn named(candidate: &ImageCandidate, asked: &str) -> Result<Reference
     }
     let is_digest = asked.starts_with("sha256:");
     let join = if is_digest { '@' } else { ':' };
-    // Only to learn whether the names are well-formed; a registry name without a dot would be taken for a repository.
-    let form = format!("registry.invalid/{repository}{join}{asked}");
-    Reference::try_from(form.as_str()).map_err(|e| TransportError::Setting {
-        what: format!("image {}/{repository}{join}{asked}", candidate.registry),
-        problem: e.to_string(),
-    })?;
+    // Only to learn whether the names are well-formed; a registry name without a dot would be taken for a repository. oci-client would
+    // ask a regular expression, whose first use takes as long as ten requests.
+    if ImageName::read(&format!("registry.invalid/{repository}{join}{asked}")).is_none() {
+        return Err(TransportError::Setting {
+            what: format!("image {}/{repository}{join}{asked}", candidate.registry),
+            problem: "this is not the name of an image".to_owned(),
+        });
+    }
     let (registry, asked) = (candidate.registry.clone(), asked.to_owned());
     Ok(if is_digest {
         Reference::with_digest(registry, repository, asked)

@@ -9,7 +9,7 @@ use kubexm_spec::Digest;
 use reqwest::header::{self, HeaderName};
 use reqwest::{Method, Response, StatusCode, Url};
 
-use super::body::Body;
+use super::body::{Body, Kept};
 use super::content::{Content, Outcome};
 use super::endpoint::{Endpoint, Request};
 use super::open_uploads::{OpenUpload, PushOptions};
@@ -35,6 +35,7 @@ pub(crate) struct Upload<'a> {
     pub content: Arc<dyn Content>,
     pub options: PushOptions<'a>,
     pub sent: Sent<'a>,
+    kept: Kept,
     state: State,
 }
 
@@ -70,7 +71,7 @@ impl<'a> Upload<'a> {
         sent: Sent<'a>,
     ) -> Self {
         let state = State { least: CHUNK_LEAST, most: CHUNK_MOST, ..State::default() };
-        Self { endpoint, digest, size, content, options, sent, state }
+        Self { endpoint, digest, size, content, options, sent, kept: Kept::default(), state }
     }
 
     /// Brings the blob to the registry, in the cheapest way that works.
@@ -277,7 +278,7 @@ impl<'a> Upload<'a> {
     }
 
     async fn chunk(&mut self, session: Session, length: u64) -> Result<(), Attempt> {
-        let body = Body::part(&self.content, session.offset, length);
+        let body = Body::part(&self.content, session.offset, length, &self.kept);
         let end = session.offset + length;
         let request = Request::new(Method::PATCH, session.url.clone())
             .header(header::CONTENT_TYPE, "application/octet-stream")?
@@ -314,7 +315,7 @@ impl<'a> Upload<'a> {
 
     /// Closes the session with the bytes that are left. None when it is to be resumed in another way.
     async fn finish(&mut self, session: Session, left: u64) -> Result<Option<()>, Attempt> {
-        let body = Body::part(&self.content, session.offset, left);
+        let body = Body::part(&self.content, session.offset, left, &self.kept);
         let mut url = session.url.clone();
         url.query_pairs_mut().append_pair("digest", &self.digest.to_string());
         let mut request =

@@ -2,13 +2,13 @@
 //! to a stranger.
 
 use std::io::{self, Read};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use kubexm_spec::{Digest, ExitCode};
-use kubexm_transport::oci::{Bytes, Content, Outcome};
+use kubexm_transport::oci::{Bytes, Content, Outcome, PushOptions};
 use kubexm_transport::{Credentials, ImageCandidate, OciRegistry, Repository, TransportError};
 
 use crate::fake_registry::{FakeRegistry, Fault, Seen};
@@ -207,6 +207,55 @@ async fn a_registry_that_says_nothing_is_given_up() {
     let error = repository.push_blob(blob, Arc::new(Bytes::copy_from_slice(&body)), &quiet).await.unwrap_err();
     assert_eq!(error.exit_code(), ExitCode::OriginDown, "{error}");
     assert!(error.to_string().contains(&registry.address), "{error}");
+}
+
+/// Says from which bytes on it was opened.
+struct Opened(Bytes, Mutex<Vec<u64>>);
+
+impl Content for Opened {
+    fn name(&self) -> String {
+        "the content".to_owned()
+    }
+
+    fn open(&self, offset: u64) -> io::Result<Box<dyn Read + Send>> {
+        self.1.lock().unwrap().push(offset);
+        Content::open(&self.0, offset)
+    }
+}
+
+/// To open a blob of a bundle from a byte on is to hash all before it.
+#[tokio::test(flavor = "multi_thread")]
+async fn content_is_opened_once_however_many_chunks_it_is_and_again_after_a_break() {
+    const TAKEN: usize = 1 << 20;
+    for (breaks, opened) in [(false, vec![0]), (true, vec![0, (CHUNK + TAKEN) as u64])] {
+        let registry = FakeRegistry::start(move |seen, number| match seen.method.as_str() {
+            "PATCH" if breaks && number == 1 => Fault::BreakAfter(TAKEN),
+            _ => Fault::None,
+        })
+        .await;
+        let body = bytes(16, SIZE);
+        let content = Arc::new(Opened(Bytes::from(body.clone()), Mutex::default()));
+        let repository = repository(&registry.address, Credentials::anonymous(), &[]).await;
+        let options = PushOptions { chunk: CHUNK as u64, ..PushOptions::default() };
+        let blob = (Digest::of(&body), body.len() as u64);
+        repository.push_blob_with(blob, Arc::clone(&content) as _, options, &quiet).await.unwrap();
+        assert!(registry.state.lock().unwrap().blobs[&blob.0.to_string()] == body);
+        assert_eq!(*content.1.lock().unwrap(), opened);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_was_fast_gets_the_next_blobs_in_one_request() {
+    let registry = FakeRegistry::start(nothing).await;
+    let repository = repository(&registry.address, Credentials::anonymous(), &[]).await;
+    let mut patches = Vec::new();
+    for seed in [17, 18] {
+        let body = bytes(seed, SIZE);
+        let content = Arc::new(Bytes::from(body.clone()));
+        repository.push_blob((Digest::of(&body), body.len() as u64), content, &quiet).await.unwrap();
+        patches.push(registry.state.lock().unwrap().count("PATCH", ""));
+    }
+    assert!(patches[0] > 0 && patches[1] == patches[0], "{patches:?}");
 }
 
 /// Bytes that are not those that were promised.
