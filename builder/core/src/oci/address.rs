@@ -6,8 +6,6 @@ use std::str::FromStr;
 use kubexm_spec::Digest;
 use kubexm_spec::reference::{TAG_LENGTH, is_repository, is_tag};
 
-/// The longest name of a repository that is taken (distribution: 255 with the host).
-
 /// Where a bundle is in a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
