@@ -244,20 +244,6 @@ async fn content_is_opened_once_however_many_chunks_it_is_and_again_after_a_brea
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_registry_that_was_fast_gets_the_next_blobs_in_one_request() {
-    let registry = FakeRegistry::start(nothing).await;
-    let repository = repository(&registry.address, Credentials::anonymous(), &[]).await;
-    let mut patches = Vec::new();
-    for seed in [17, 18] {
-        let body = bytes(seed, SIZE);
-        let content = Arc::new(Bytes::from(body.clone()));
-        repository.push_blob((Digest::of(&body), body.len() as u64), content, &quiet).await.unwrap();
-        patches.push(registry.state.lock().unwrap().count("PATCH", ""));
-    }
-    assert!(patches[0] > 0 && patches[1] == patches[0], "{patches:?}");
-}
-
 /// Bytes that are not those that were promised.
 struct Liar(Vec<u8>);
 
