@@ -1,6 +1,6 @@
 //! Manifests by digest, lists of referrers where the registry keeps none, and tags last: who pulls by a tag finds all of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -10,7 +10,7 @@ use kubexm_transport::oci::referrers_tag;
 use serde_json::{Value, json};
 
 use crate::connection::AT_ONCE;
-use crate::document::{Document, INDEX};
+use crate::document::{Document, INDEX, MANIFEST};
 use crate::error::SeedError;
 use crate::look::{RepositoryWork, Work};
 use crate::plan::{RepositoryPlan, SeedPlan};
@@ -44,8 +44,12 @@ async fn repository(
 ) -> Result<(), SeedError> {
     let failed = |e| SeedError::registry("push to", to.place(), e);
     let mut unlisted: BTreeMap<Digest, Vec<(&Document, &str)>> = BTreeMap::new();
+    let mut by_tag = by_tag_alone(wanted, missing);
     for planned in wanted.documents.iter().filter(|planned| missing.documents.contains(&planned.document.digest)) {
         let Document { digest, media_type, bytes } = &*planned.document;
+        if by_tag.contains(digest) {
+            continue;
+        }
         let pushed = to.push_manifest(&digest.to_string(), media_type, bytes).await.map_err(failed)?;
         totals.manifests.fetch_add(1, Ordering::Relaxed);
         if let Some((subject, artifact_type)) = &planned.subject
@@ -67,9 +71,24 @@ async fn repository(
         let planned = planned.ok_or_else(|| SeedError::Internal(format!("{tag} names what is not in the plan")))?;
         let Document { media_type, bytes, .. } = &*planned.document;
         to.push_manifest(tag, media_type, bytes).await.map_err(failed)?;
+        totals.manifests.fetch_add(u64::from(by_tag.remove(digest)), Ordering::Relaxed);
         totals.tags.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())
+}
+
+/// Manifests that their tag brings: nothing in the repository needs them earlier, since they are in no index and refer to nothing.
+fn by_tag_alone(wanted: &RepositoryPlan, missing: &RepositoryWork) -> BTreeSet<Digest> {
+    let documents = || wanted.documents.iter();
+    if documents().any(|planned| planned.document.media_type != MANIFEST) {
+        return BTreeSet::new();
+    }
+    let tagged: BTreeSet<Digest> = missing.tags.values().copied().collect();
+    documents()
+        .filter(|one| one.subject.is_none())
+        .map(|one| one.document.digest)
+        .filter(|digest| tagged.contains(digest))
+        .collect()
 }
 
 /// What a list of referrers may take as memory, in bytes: everybody who may push can add to one.
@@ -112,7 +131,6 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::document::MANIFEST;
 
     #[test]
     fn a_list_of_referrers_keeps_what_others_put_into_it_and_grows_once() {
