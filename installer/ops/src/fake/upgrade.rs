@@ -116,11 +116,15 @@ pub(super) fn upgrade(system: &RootedSystem, state: &mut State, args: &[&str]) -
         for pod in STATIC_PODS {
             let image = match (pod, &state.cluster.etcd_tag) {
                 // kubeadm has none then.
-                ("etcd", _) if state.cluster.apart => continue,
+                ("etcd", _) if state.cluster.apart || args.contains(&"--etcd-upgrade=false") => continue,
                 ("etcd", Some(tag)) => format!("registry.k8s.io/etcd:{tag}"),
                 ("etcd", None) => continue,
                 _ => format!("registry.k8s.io/{pod}:{version}"),
             };
+            // Where the image is the same, kubeadm starts etcd anew for its certificates. `etcd-started`: that it did.
+            if pod == "etcd" {
+                put(system, &format!("{FOLDER}/etcd-started"), &version)?;
+            }
             let path = format!("{MANIFESTS}/{pod}.yaml");
             let old = system.read(&path).unwrap_or_default();
             let kept: String =

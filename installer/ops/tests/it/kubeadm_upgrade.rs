@@ -34,8 +34,8 @@ fn upgrade(of: UpgradeOf) -> Op {
         true => BTreeMap::from([image("etcd", "3.6.6-0"), image("kube-apiserver", VERSION)]),
         false => BTreeMap::new(),
     };
-    KubeadmUpgrade { version: VERSION.to_owned(), of, images, patches: None, ignore: vec!["SystemVerification".into()] }
-        .into()
+    let (version, ignore) = (VERSION.to_owned(), vec!["SystemVerification".into()]);
+    KubeadmUpgrade { version, of, images, patches: None, ignore, same_etcd: true }.into()
 }
 
 fn first() -> Op {
@@ -71,6 +71,46 @@ fn the_cluster_its_control_planes_and_a_worker_are_upgraded_and_a_second_time_no
     let found = facts::collect(one, "node1").expect("facts");
     assert_eq!(found.kubeadm_files.expect("compared").changed, Vec::new());
     assert_eq!(found.kubeadm_config, Some(kubexm_spec::Digest::of(TEXT)));
+}
+
+fn certificate(begins: i32, ends: i32) -> String {
+    let mut params = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+    (params.not_before, params.not_after) = (rcgen::date_time_ymd(begins, 1, 1), rcgen::date_time_ymd(ends, 1, 1));
+    params.self_signed(&rcgen::KeyPair::generate().expect("a key")).expect("a certificate").pem()
+}
+
+/// A patch version has nothing new for it, and kubeadm does not wait for an etcd that it starts anew.
+#[test]
+fn etcd_is_left_alone_where_nothing_of_it_changes_and_its_certificates_are_young() {
+    let (young, old) = (certificate(2020, 2999), certificate(2000, 2030));
+    let upgraded = |etcd: &str, server: &str, certificates: [&str; 3], same_etcd: bool| {
+        let fleet = fleet();
+        let host = &fleet.hosts[0];
+        for (pod, tag) in [("etcd", etcd), ("kube-apiserver", server)] {
+            let path = format!("/etc/kubernetes/manifests/{pod}.yaml");
+            host.put(&path, host.read(&path) + &format!("    image: registry.k8s.io/{pod}:{tag}\n"));
+        }
+        for (name, pem) in ["server", "peer", "healthcheck-client"].into_iter().zip(certificates) {
+            host.put(&format!("/etc/kubernetes/pki/etcd/{name}.crt"), pem);
+        }
+        let Op::Act(kubexm_plan::Act::KubeadmUpgrade(act)) = first() else { unreachable!("it is one") };
+        let op: Op = KubeadmUpgrade { same_etcd, ..act }.into();
+        dispatch::converge(&op, &host.machine).expect("upgraded");
+        assert!(satisfied(&op, &host.machine));
+        host.exists("/run/kubexm-double/etcd-started")
+    };
+    let all_young = [young.as_str(); 3];
+    assert!(!upgraded("3.6.6-0", "v1.35.3", all_young, true), "it was left alone");
+    for (why, started) in [
+        ("another image", upgraded("3.6.5-0", "v1.35.3", all_young, true)),
+        ("another minor version", upgraded("3.6.6-0", "v1.34.9", all_young, true)),
+        ("other settings", upgraded("3.6.6-0", "v1.35.3", all_young, false)),
+        ("a certificate near its end", upgraded("3.6.6-0", "v1.35.3", [&young, &old, &young], true)),
+        ("no certificate", upgraded("3.6.6-0", "v1.35.3", [&young, &young, "double"], true)),
+        ("no image that says a version", upgraded("3.6.6-0", "latest", all_young, true)),
+    ] {
+        assert!(started, "{why}");
+    }
 }
 
 /// kubeadm upgrades kube-proxy with the last control plane that is old. Where that one has died in between, nothing else does.
@@ -263,7 +303,8 @@ fn an_etcd_that_both_versions_have_is_no_sign_of_a_replaced_pod() {
     let api = ("kube-apiserver".to_owned(), format!("registry.k8s.io/kube-apiserver:{VERSION}"));
     let images = BTreeMap::from([("etcd".to_owned(), image.to_owned()), api]);
     let of = UpgradeOf::Cluster { config: Some(CONFIG.to_owned()) };
-    let act = KubeadmUpgrade { version: VERSION.to_owned(), of, images, patches: None, ignore: Vec::new() };
+    let act =
+        KubeadmUpgrade { version: VERSION.to_owned(), of, images, patches: None, ignore: Vec::new(), same_etcd: false };
     host.put("/run/kubexm-double/refuse-kubeadm-upgrade", "CreateJob]: timed out");
     let error = dispatch::converge(&act.into(), machine).expect_err("refused").full();
     assert!(error.contains("kubelet-config in the cluster are as before"), "{error}");

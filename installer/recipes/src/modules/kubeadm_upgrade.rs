@@ -56,7 +56,10 @@ pub fn configure(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Configuration {
     /// That of cluster.yaml, which was written before ([`configure`]).
-    Ours,
+    Ours {
+        /// It has the settings of etcd that the cluster has already.
+        same_etcd: bool,
+    },
     /// Its own, as kubeadm finds it in the cluster: one that was adopted.
     Theirs,
 }
@@ -101,7 +104,7 @@ fn act(
     node: &PlannedHost<'_>,
     config: Configuration,
 ) -> Result<KubeadmUpgrade, RecipeError> {
-    let (cx, ours) = (draft.cx, config == Configuration::Ours);
+    let (cx, ours) = (draft.cx, matches!(config, Configuration::Ours { .. }));
     let of = match (node.name() == first.name(), node.roles.control_plane) {
         (true, _) => UpgradeOf::Cluster { config: ours.then(|| paths::KUBEADM_UPGRADE_CONFIG.to_owned()) },
         (false, true) => UpgradeOf::ControlPlane,
@@ -116,12 +119,15 @@ fn act(
         true => images(cx, node)?.into_iter().map(|(pod, image)| (pod.to_owned(), image.to_owned())).collect(),
         false => BTreeMap::new(),
     };
+    // A patch may be one of etcd's manifest.
+    let same_etcd = config == Configuration::Ours { same_etcd: true } && !patched && images.contains_key("etcd");
     Ok(KubeadmUpgrade {
         version: cx.kubernetes_version(node.platform)?,
         of,
         images,
         patches: patched.then(|| paths::KUBEADM_PATCHES.to_owned()),
         ignore: control_plane::ignored(cx, node)?,
+        same_etcd,
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kubexm_plan::cluster_facts::applied::{self, AppliedCluster, recorded};
 use kubexm_plan::op::KubeObject;
 use kubexm_plan::{BundleRecord, Op, Plan, Step, StepId, Undo};
-use kubexm_spec::cluster::{Provisioner, document};
+use kubexm_spec::cluster::{Cluster, Provisioner, document};
 use serde_json::{Map, Value, json};
 
 use crate::context::{PlanContext, PlannedHost};
@@ -14,6 +14,14 @@ use crate::error::RecipeError;
 
 /// Written into the record.
 pub const PROGRAM: &str = concat!("kubexm-install ", env!("CARGO_PKG_VERSION"));
+
+/// Whether cluster.yaml has the settings of etcd that the last successful run has applied. What is not known is not the same.
+pub fn has_same_etcd(applied: Option<&AppliedCluster>, cluster: &Cluster) -> bool {
+    let etcd = |document: &Value| document.pointer("/spec/etcd").cloned();
+    applied
+        .and_then(|applied| etcd(&applied.cluster))
+        .is_some_and(|had| etcd(&recorded(document(cluster))) == Some(had))
+}
 
 /// Adds the last step, after the final check, so that the record describes the cluster as it is and not an attempt.
 pub fn finish<'a>(

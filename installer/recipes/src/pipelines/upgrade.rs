@@ -28,6 +28,7 @@ use crate::balancer;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
+use crate::modules::kubeadm_upgrade::Configuration;
 use crate::modules::{check as final_check, record};
 use crate::phases::ClusterHosts;
 use crate::{bundle, network, unsupported};
@@ -84,7 +85,8 @@ pub fn upgrade(
     if let Some(members) = &members {
         done = members::run(&mut draft, &site, &found, members, &done)?;
     }
-    let mut turns = Turns::new(&site, (&found, &packages), adopted, hosts, options);
+    let configuration = Configuration::Ours { same_etcd: record::has_same_etcd(running.applied.as_ref(), cx.cluster) };
+    let mut turns = Turns::new(&site, (&found, &packages), adopted, hosts, (options, configuration));
     for node in std::iter::once(&site.first).chain(&site.others) {
         done = turns.control_plane(&mut draft, node, &done)?;
         if options.pause_after == Some(PauseAfter::FirstControlPlane) {

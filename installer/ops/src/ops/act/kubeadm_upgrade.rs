@@ -5,7 +5,7 @@
 //! for, whether it ended well, and what a worker had before.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, Progress, UpgradeOf};
 use kubexm_spec::{Digest, KubernetesVersion, depot};
@@ -18,10 +18,15 @@ use super::{kubeadm_files, mark};
 use crate::fsio::{self, Access};
 use crate::kube::{self, kubectl, own_server};
 use crate::system::{ActContext, Program};
-use crate::{Machine, OpError, transient};
+use crate::{Machine, OpError, authority, transient};
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
 const API_SERVER: &str = "kube-apiserver";
+const ETCD: &str = "etcd";
+const PKI_OF_ETCD: &str = "/etc/kubernetes/pki/etcd";
+/// Certificates that kubeadm renews with etcd; left alone, they have more than half of their time left, and the next upgrade, `certs renew` or the
+/// timer renews them.
+const OF_ETCD: [&str; 3] = ["server", "peer", "healthcheck-client"];
 /// How long the API server may take to come back after a boot.
 const COMES_BACK: Duration = Duration::from_secs(180);
 /// What `kubeadm upgrade node` writes on a worker; without secrets.
@@ -126,7 +131,10 @@ impl Perform for KubeadmUpgrade {
         let mut mark =
             Mark { version: self.version.clone(), ended_well: false, act, configs, replaces, before, addons_tried };
         mark.write(machine)?;
-        let upgrade = program(self);
+        let upgrade = match leaves_etcd(machine, self)? {
+            true => program(self).arg("--etcd-upgrade=false"),
+            false => program(self),
+        };
         let waited_for = match running {
             // Started by a run that was interrupted: wait for it. If it fails, it is run again.
             Some(act) => machine.with_act(act).run_act(&upgrade).is_ok(),
@@ -179,6 +187,36 @@ fn run(machine: &Machine, upgrade: &Program) -> Result<(), OpError> {
         }
     }
     machine.run_act(upgrade).map(drop)
+}
+
+/// Whether etcd is left alone. kubeadm starts it anew although only its certificates are other ones afterwards, does not wait for it, and stops
+/// the API server meanwhile, which then has no etcd to end with and is killed after 30 s (`cmd/kubeadm/app/phases/upgrade/staticpods.go`).
+/// A minor version may bring etcd other flags.
+fn leaves_etcd(machine: &Machine, upgrade: &KubeadmUpgrade) -> Result<bool, OpError> {
+    let Some(image) = upgrade.images.get(ETCD).filter(|_| upgrade.same_etcd) else { return Ok(false) };
+    if !has_image(machine, ETCD, image)? || !keeps_minor(machine, upgrade)? {
+        return Ok(false);
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    for name in OF_ETCD {
+        let pem = fsio::read_text(&machine.path(format!("{PKI_OF_ETCD}/{name}.crt")))?;
+        let period = pem.and_then(|pem| authority::period(&pem));
+        let is_young = |(begins, ends): (i64, i64)| i128::from(now) * 2 < i128::from(begins) + i128::from(ends);
+        if !period.is_some_and(is_young) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the API server has the minor version that it is upgraded to.
+fn keeps_minor(machine: &Machine, upgrade: &KubeadmUpgrade) -> Result<bool, OpError> {
+    let manifest = fsio::read_text(&machine.path(format!("{MANIFESTS}/{API_SERVER}.yaml")))?.unwrap_or_default();
+    let image = manifest.lines().find_map(|line| line.trim().trim_start_matches("- ").strip_prefix("image:"));
+    let tag = image.and_then(|image| depot::split_reference(image.trim()).1);
+    let read = |text: &str| text.parse::<KubernetesVersion>().ok();
+    let versions = tag.and_then(read).zip(read(&upgrade.version));
+    Ok(versions.is_some_and(|(now, wanted)| now.minor() == wanted.minor()))
 }
 
 /// kubeadm looks nothing up on the internet: the version is given, or is that of the cluster's config.

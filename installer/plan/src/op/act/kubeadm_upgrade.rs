@@ -28,6 +28,9 @@ pub struct KubeadmUpgrade {
     pub patches: Option<String>,
     /// Preflight checks of kubeadm to ignore, from the support matrix.
     pub ignore: Vec<String>,
+    /// kubeadm's etcd runs with the settings that it is to have: where its image is the bundle's as well, it may be left alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub same_etcd: bool,
 }
 
 impl ActKind for KubeadmUpgrade {

@@ -44,6 +44,8 @@ pub(super) struct Turns<'f, 'a> {
     /// The cluster, if it was adopted.
     pub adopted: Option<&'f AdoptedCluster<'f>>,
     pub options: &'f UpgradeOptions,
+    /// What kubeadm's configuration of a cluster that was not adopted is afterwards.
+    configuration: Configuration,
     /// By host, the steps after which it has the content.
     staged: BTreeMap<&'a str, Vec<StepId>>,
     /// The last step of each turn.
@@ -62,7 +64,7 @@ impl<'f, 'a> Turns<'f, 'a> {
         (found, packages): (&'f Found<'f>, &'f OsPackages<'a>),
         adopted: Option<&'f AdoptedCluster<'f>>,
         staged: BTreeMap<&'a str, Vec<StepId>>,
-        options: &'f UpgradeOptions,
+        (options, configuration): (&'f UpgradeOptions, Configuration),
     ) -> Self {
         Self {
             first: site.first,
@@ -71,6 +73,7 @@ impl<'f, 'a> Turns<'f, 'a> {
             packages,
             adopted,
             options,
+            configuration,
             staged,
             last: BTreeMap::new(),
             operators: Vec::new(),
@@ -133,10 +136,10 @@ impl<'f, 'a> Turns<'f, 'a> {
             chain.then([kubernetes::kubeadm(draft.cx, node)?]);
             chain.then(kubeadm_upgrade::configure(draft, &self.first, node)?);
             if node.name() == self.first.name() {
-                chain.then([kubeadm_upgrade::preflight(draft, node, Configuration::Ours)?]);
+                chain.then([kubeadm_upgrade::preflight(draft, node, self.configuration)?]);
             }
             chain.then(audit::step(draft, node)?);
-            let upgraded = kubeadm_upgrade::step(draft, &self.first, node, Configuration::Ours)?;
+            let upgraded = kubeadm_upgrade::step(draft, &self.first, node, self.configuration)?;
             if node.name() == self.first.name() {
                 // kubeadm renews the certificates.
                 operator.then([kubeconfig::of_operator(draft, node, &upgraded.id)]);
@@ -178,7 +181,7 @@ impl<'f, 'a> Turns<'f, 'a> {
         } else if found.other_kubernetes {
             chain.then([kubernetes::kubeadm(draft.cx, node)?]);
             chain.then(kubeadm_upgrade::configure(draft, &self.first, node)?);
-            chain.then([kubeadm_upgrade::step(draft, &self.first, node, Configuration::Ours)?]);
+            chain.then([kubeadm_upgrade::step(draft, &self.first, node, self.configuration)?]);
         }
         let uncordon = self.rest(draft, node, found, &mut chain)?;
         let one_way = found.older_packages;
