@@ -38,6 +38,8 @@ check "create does not upgrade, and says what does" says 53 "kubexm-install upgr
   install create --bundle "$NEXT_FILE" -f "$NEXT_YAML" -y --accept-new-host-keys
 
 check "a Deployment answers requests" web_answers
+etcd_processes() { for host in n1 n2; do echo "$host $(lab host root "$host" pgrep -x etcd)"; done; }
+etcd_processes > "$WORK/etcd-before"
 
 asking web n3
 asking api n2
@@ -60,6 +62,8 @@ check "every pod runs" within 120 all_running n1
 check "the Deployment has answered every request" answered web 0
 # kubectl of one request takes some of the time; each API server restarts once.
 check "the API was away only while its server restarted" answered api 600
+same_etcd() { etcd_processes | diff "$WORK/etcd-before" - && grep -q '^n2 [0-9]' "$WORK/etcd-before"; }
+check "etcd, of which nothing is new, was not started anew" same_etcd
 snapshot_there() { lab host root n1 'ls -l /var/lib/kubexm/snapshots/before-v*.db'; }
 check "a snapshot of etcd was taken before" snapshot_there
 

@@ -93,6 +93,15 @@ pub(crate) fn period(pem: &str) -> Option<(i64, i64)> {
     Some((validity.not_before.timestamp(), validity.not_after.timestamp()))
 }
 
+/// Whether an authority (PEM) has signed a certificate (PEM).
+pub(crate) fn has_signed(authority: &str, certificate: &str) -> bool {
+    let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).ok();
+    let (Some(authority), Some(certificate)) = (der(authority), der(certificate)) else { return false };
+    let read = |der| X509Certificate::from_der(der).map(|(_, read)| read).ok();
+    let (Some(authority), Some(certificate)) = (read(&authority), read(&certificate)) else { return false };
+    certificate.verify_signature(Some(authority.public_key())).is_ok()
+}
+
 /// Digest of the public key (SubjectPublicKeyInfo in DER) of the first certificate of a text (PEM); none where there is none.
 pub(crate) fn public_key(pem: &[u8]) -> Option<Digest> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;

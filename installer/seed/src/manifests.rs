@@ -84,11 +84,8 @@ fn by_tag_alone(wanted: &RepositoryPlan, missing: &RepositoryWork) -> BTreeSet<D
         return BTreeSet::new();
     }
     let tagged: BTreeSet<Digest> = missing.tags.values().copied().collect();
-    documents()
-        .filter(|one| one.subject.is_none())
-        .map(|one| one.document.digest)
-        .filter(|digest| tagged.contains(digest))
-        .collect()
+    let alone = documents().filter(|one| one.subject.is_none()).map(|one| one.document.digest);
+    alone.filter(|digest| tagged.contains(digest) && missing.documents.contains(digest)).collect()
 }
 
 /// What a list of referrers may take as memory, in bytes: everybody who may push can add to one.

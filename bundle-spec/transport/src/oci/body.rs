@@ -110,11 +110,9 @@ impl Part {
         let (offset, length) = (self.offset, self.length);
         tokio::task::spawn_blocking(move || {
             read.waits.store(true, Ordering::Relaxed);
-            let before = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let mut reader = match before {
-                Some((at, reader)) if at == offset => Ok(reader),
-                _ => content.open(offset),
-            };
+            // One that is elsewhere goes first.
+            let before = kept.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|(at, _)| *at == offset);
+            let mut reader = before.map_or_else(|| content.open(offset), |(_, reader)| Ok(reader));
             let mut left = length;
             while left > 0 {
                 read.waits.store(true, Ordering::Relaxed);
@@ -131,12 +129,15 @@ impl Part {
                     }
                 };
                 left -= piece.len() as u64;
+                // Before the last piece is given: the next part may begin as soon as it has arrived.
+                if left == 0
+                    && let Ok(reader) = std::mem::replace(&mut reader, Err(io::ErrorKind::UnexpectedEof.into()))
+                {
+                    *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((offset + length, reader));
+                }
                 if give.blocking_send(Ok(piece)).is_err() {
                     return;
                 }
-            }
-            if let Ok(reader) = reader {
-                *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((offset + length, reader));
             }
         });
         take

@@ -1,8 +1,8 @@
 //! One blob on its way up (distribution-spec 1.1, "Pushing blobs"): in chunks, so that a session that broke is asked how
 //! far it came and resumed; begun again where a registry has forgotten it.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use kubexm_spec::Digest;
@@ -139,6 +139,8 @@ impl<'a> Upload<'a> {
                 Err(attempt) => {
                     self.state.ask = true;
                     self.options.pace.inspect(|pace| pace.broke());
+                    // It may hold a window of the bundle, which others wait for.
+                    self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
                     retries.wait(attempt).await?;
                 }
             }
@@ -299,12 +301,12 @@ impl<'a> Upload<'a> {
                     self.state.ask = false;
                     self.state.best = self.state.best.max(offset);
                     self.note();
-                    self.options.pace.inspect(|pace| pace.took(length, begun.elapsed()));
+                    self.options.pace.inspect(|pace| pace.took(offset - before, begun.elapsed()));
                     return Ok(());
                 }
                 Err(self.endpoint.source(&url).again(format!("took bytes up to {offset} of a chunk up to {end}")))
             }
-            StatusCode::PAYLOAD_TOO_LARGE => self.smaller(&url, response).await,
+            StatusCode::PAYLOAD_TOO_LARGE => self.smaller(&url, length, response).await,
             // It has other bytes than we thought, or has forgotten them: it is asked.
             StatusCode::RANGE_NOT_SATISFIABLE | StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST => {
                 Err(self.again(&url, response).await)
@@ -331,7 +333,7 @@ impl<'a> Upload<'a> {
                 self.options.pace.inspect(|pace| pace.took(left, begun.elapsed()));
                 Ok(Some(()))
             }
-            StatusCode::PAYLOAD_TOO_LARGE => self.smaller(&url, response).await.map(|()| None),
+            StatusCode::PAYLOAD_TOO_LARGE => self.smaller(&url, left, response).await.map(|()| None),
             StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::RANGE_NOT_SATISFIABLE => {
                 // What this session has is not the blob, or it is gone: another one, from the first byte.
                 self.state.session = None;
@@ -343,8 +345,9 @@ impl<'a> Upload<'a> {
     }
 
     /// A proxy before the registry takes no body of this size.
-    async fn smaller(&mut self, url: &Url, response: Response) -> Result<(), Attempt> {
-        let least = self.chunk_size().min(self.size) / 4;
+    async fn smaller(&mut self, url: &Url, refused: u64, response: Response) -> Result<(), Attempt> {
+        // Not of what is sent next: uploads beside this one may have been refused, too.
+        let least = refused / 4;
         if least < CHUNK_LEAST {
             return Err(self.endpoint.refused(url, response).await);
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use kubexm_spec::{Digest, ExitCode};
-use kubexm_transport::oci::{Bytes, Content, Outcome, PushOptions};
+use kubexm_transport::oci::{Bytes, Content, Outcome, Pace, PushOptions};
 use kubexm_transport::{Credentials, ImageCandidate, OciRegistry, Repository, TransportError};
 
 use crate::fake_registry::{FakeRegistry, Fault, Seen};
@@ -148,6 +148,19 @@ async fn a_proxy_that_takes_no_large_bodies_gets_smaller_ones() {
     .await;
     arrives(&registry, &bytes(7, 5 << 20)).await;
     arrives(&registry, &bytes(7, SIZE)).await;
+    // Several at once learn it together, each from what was refused of it.
+    let (repository, pace) =
+        (repository(&registry.address, Credentials::anonymous(), &[]).await, Pace::starting(5 << 20));
+    let one = |seed| {
+        let (repository, body) = (&repository, bytes(seed, SIZE));
+        let options = PushOptions { pace: Some(&pace), ..PushOptions::default() };
+        async move {
+            let content = Arc::new(Bytes::from(body.clone()));
+            repository.push_blob_with((Digest::of(&body), SIZE as u64), content, options, &quiet).await.unwrap();
+        }
+    };
+    tokio::join!(one(20), one(21), one(22), one(23));
+    assert_eq!(pace.chunk(), (5 << 20) / 4);
     let nothing_fits = FakeRegistry::start(|seen, _| match seen.method.as_str() {
         "PATCH" | "PUT" => Fault::Answer(413, Vec::new()),
         _ => Fault::None,

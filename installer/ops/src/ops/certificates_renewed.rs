@@ -34,7 +34,7 @@ impl Converge for CertificatesRenewed {
                     one.path
                 )));
             }
-            machine.run(&renew(one, machine))?;
+            machine.run(&renew(&one.name, machine))?;
             let now = PathState::look(machine, &one.path)?;
             if !is_renewed(one, std::slice::from_ref(&now)) {
                 return Err(OpError::other(format!(
@@ -61,8 +61,8 @@ fn is_renewed(one: &Renewal, files: &[PathState]) -> bool {
 }
 
 /// Without our config kubeadm takes that of the cluster, or its own defaults where no API server answers: the same folder.
-fn renew(one: &Renewal, machine: &Machine) -> Program {
-    let program = Program::new("kubeadm").args(["certs", "renew", &one.name]).within(LIMIT.as_secs());
+pub(crate) fn renew(name: &str, machine: &Machine) -> Program {
+    let program = Program::new("kubeadm").args(["certs", "renew", name]).within(LIMIT.as_secs());
     match machine.path(paths::KUBEADM_CONFIG).is_file() {
         true => program.args(["--config", paths::KUBEADM_CONFIG]),
         false => program,

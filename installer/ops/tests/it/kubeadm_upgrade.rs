@@ -73,43 +73,61 @@ fn the_cluster_its_control_planes_and_a_worker_are_upgraded_and_a_second_time_no
     assert_eq!(found.kubeadm_config, Some(kubexm_spec::Digest::of(TEXT)));
 }
 
-fn certificate(begins: i32, ends: i32) -> String {
-    let mut params = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
-    (params.not_before, params.not_after) = (rcgen::date_time_ymd(begins, 1, 1), rcgen::date_time_ymd(ends, 1, 1));
-    params.self_signed(&rcgen::KeyPair::generate().expect("a key")).expect("a certificate").pem()
+const PKI: &str = "/etc/kubernetes/pki/etcd";
+
+/// An authority, and what it has signed.
+fn authority_and_leaf() -> (String, String) {
+    let params = || rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+    let ca = rcgen::CertifiedIssuer::self_signed(params(), rcgen::KeyPair::generate().expect("a key")).expect("a CA");
+    let leaf = params().signed_by(&rcgen::KeyPair::generate().expect("a key"), &ca).expect("a certificate");
+    (ca.pem(), leaf.pem())
 }
 
 /// A patch version has nothing new for it, and kubeadm does not wait for an etcd that it starts anew.
 #[test]
-fn etcd_is_left_alone_where_nothing_of_it_changes_and_its_certificates_are_young() {
-    let (young, old) = (certificate(2020, 2999), certificate(2000, 2030));
-    let upgraded = |etcd: &str, server: &str, certificates: [&str; 3], same_etcd: bool| {
+fn etcd_is_left_alone_where_nothing_of_it_changes_and_its_certificates_are_renewed() {
+    let (ca, leaf) = authority_and_leaf();
+    let (_, foreign) = authority_and_leaf();
+    // Whether etcd was started anew, and whether its certificates are other ones.
+    let upgraded = |of: UpgradeOf, (etcd, server): (&str, &str), peer: &str, has_key: bool, same_etcd: bool| {
         let fleet = fleet();
-        let host = &fleet.hosts[0];
+        let host = &fleet.hosts[usize::from(of == UpgradeOf::ControlPlane)];
+        if of == UpgradeOf::ControlPlane {
+            dispatch::converge(&first(), &fleet.hosts[0].machine).expect("the first one");
+        }
         for (pod, tag) in [("etcd", etcd), ("kube-apiserver", server)] {
             let path = format!("/etc/kubernetes/manifests/{pod}.yaml");
             host.put(&path, host.read(&path) + &format!("    image: registry.k8s.io/{pod}:{tag}\n"));
         }
-        for (name, pem) in ["server", "peer", "healthcheck-client"].into_iter().zip(certificates) {
-            host.put(&format!("/etc/kubernetes/pki/etcd/{name}.crt"), pem);
+        host.put(&format!("{PKI}/ca.crt"), &ca);
+        for (name, pem) in [("server", leaf.as_str()), ("peer", peer), ("healthcheck-client", leaf.as_str())] {
+            host.put(&format!("{PKI}/{name}.crt"), pem);
         }
-        let Op::Act(kubexm_plan::Act::KubeadmUpgrade(act)) = first() else { unreachable!("it is one") };
+        if !has_key {
+            std::fs::remove_file(host.machine.path(&format!("{PKI}/ca.key"))).expect("removed");
+        }
+        let Op::Act(kubexm_plan::Act::KubeadmUpgrade(act)) = upgrade(of) else { unreachable!("it is one") };
         let op: Op = KubeadmUpgrade { same_etcd, ..act }.into();
         dispatch::converge(&op, &host.machine).expect("upgraded");
         assert!(satisfied(&op, &host.machine));
-        host.machine.path("/run/kubexm-double/etcd-started").exists()
+        let renewed = ["server", "peer", "healthcheck-client"]
+            .map(|name| host.read(&format!("{PKI}/{name}.crt")) != if name == "peer" { peer } else { leaf.as_str() });
+        (host.machine.path("/run/kubexm-double/etcd-started").exists(), renewed)
     };
-    let all_young = [young.as_str(); 3];
-    assert!(!upgraded("3.6.6-0", "v1.35.3", all_young, true), "it was left alone");
-    for (why, started) in [
-        ("another image", upgraded("3.6.5-0", "v1.35.3", all_young, true)),
-        ("another minor version", upgraded("3.6.6-0", "v1.34.9", all_young, true)),
-        ("other settings", upgraded("3.6.6-0", "v1.35.3", all_young, false)),
-        ("a certificate near its end", upgraded("3.6.6-0", "v1.35.3", [&young, &old, &young], true)),
-        ("no certificate", upgraded("3.6.6-0", "v1.35.3", [&young, &young, "double"], true)),
-        ("no image that says a version", upgraded("3.6.6-0", "latest", all_young, true)),
+    let cluster = || UpgradeOf::Cluster { config: Some(CONFIG.to_owned()) };
+    let same = ("3.6.6-0", "v1.35.3");
+    for of in [cluster(), UpgradeOf::ControlPlane] {
+        assert_eq!(upgraded(of, same, &leaf, true, true), (false, [true; 3]));
+    }
+    assert_eq!(upgraded(cluster(), same, &leaf, false, true), (false, [false; 3]), "nobody signs here");
+    for (why, versions, peer, same_etcd) in [
+        ("another image", ("3.6.5-0", "v1.35.3"), &leaf, true),
+        ("another minor version", ("3.6.6-0", "v1.34.9"), &leaf, true),
+        ("no image that says a version", ("3.6.6-0", "latest"), &leaf, true),
+        ("other settings", same, &leaf, false),
+        ("an authority that etcd was not started with", same, &foreign, true),
     ] {
-        assert!(started, "{why}");
+        assert!(upgraded(cluster(), versions, peer, true, same_etcd).0, "{why}");
     }
 }
 

@@ -5,8 +5,9 @@
 //! for, whether it ended well, and what a worker had before.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use kubexm_plan::kubeadm_certificates::MANAGED;
 use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, Progress, UpgradeOf};
 use kubexm_spec::{Digest, KubernetesVersion, depot};
 use serde::{Deserialize, Serialize};
@@ -23,10 +24,8 @@ use crate::{Machine, OpError, authority, transient};
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
 const API_SERVER: &str = "kube-apiserver";
 const ETCD: &str = "etcd";
-const PKI_OF_ETCD: &str = "/etc/kubernetes/pki/etcd";
-/// Certificates that kubeadm renews with etcd; left alone, they have more than half of their time left, and the next upgrade, `certs renew` or the
-/// timer renews them.
-const OF_ETCD: [&str; 3] = ["server", "peer", "healthcheck-client"];
+const CA_OF_ETCD: &str = "/etc/kubernetes/pki/etcd/ca.crt";
+const KEY_OF_ETCD: &str = "/etc/kubernetes/pki/etcd/ca.key";
 /// How long the API server may take to come back after a boot.
 const COMES_BACK: Duration = Duration::from_secs(180);
 /// What `kubeadm upgrade node` writes on a worker; without secrets.
@@ -131,10 +130,8 @@ impl Perform for KubeadmUpgrade {
         let mut mark =
             Mark { version: self.version.clone(), ended_well: false, act, configs, replaces, before, addons_tried };
         mark.write(machine)?;
-        let upgrade = match leaves_etcd(machine, self)? {
-            true => program(self).arg("--etcd-upgrade=false"),
-            false => program(self),
-        };
+        let leaves_etcd = leaves_etcd(machine, self)?;
+        let upgrade = if leaves_etcd { program(self).arg("--etcd-upgrade=false") } else { program(self) };
         let waited_for = match running {
             // Started by a run that was interrupted: wait for it. If it fails, it is run again.
             Some(act) => machine.with_act(act).run_act(&upgrade).is_ok(),
@@ -144,6 +141,9 @@ impl Perform for KubeadmUpgrade {
             // Its host may have booted just now.
             if self.of.is_control_plane() {
                 own_server::wait_for(machine, COMES_BACK)?;
+            }
+            if leaves_etcd {
+                renew_etcd(machine)?;
             }
             let upgraded = match &self.of {
                 UpgradeOf::Cluster { config: Some(config) } => {
@@ -191,22 +191,33 @@ fn run(machine: &Machine, upgrade: &Program) -> Result<(), OpError> {
 
 /// Whether etcd is left alone. kubeadm starts it anew although only its certificates are other ones afterwards, does not wait for it, and stops
 /// the API server meanwhile, which then has no etcd to end with and is killed after 30 s (`cmd/kubeadm/app/phases/upgrade/staticpods.go`).
-/// A minor version may bring etcd other flags.
+/// A minor version may bring etcd other flags, and another authority is read by an etcd that starts only.
 fn leaves_etcd(machine: &Machine, upgrade: &KubeadmUpgrade) -> Result<bool, OpError> {
     let Some(image) = upgrade.images.get(ETCD).filter(|_| upgrade.same_etcd) else { return Ok(false) };
     if !has_image(machine, ETCD, image)? || !keeps_minor(machine, upgrade)? {
         return Ok(false);
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    for name in OF_ETCD {
-        let pem = fsio::read_text(&machine.path(format!("{PKI_OF_ETCD}/{name}.crt")))?;
-        let period = pem.and_then(|pem| authority::period(&pem));
-        let is_young = |(begins, ends): (i64, i64)| i128::from(now) * 2 < i128::from(begins) + i128::from(ends);
-        if !period.is_some_and(is_young) {
+    let read = |path: &str| fsio::read_text(&machine.path(path)).map(Option::unwrap_or_default);
+    let authority = read(CA_OF_ETCD)?;
+    for (_, path) in of_etcd() {
+        if !authority::has_signed(&authority, &read(path)?) {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// The certificates that kubeadm renews before it starts etcd anew.
+fn of_etcd() -> impl Iterator<Item = (&'static str, &'static str)> {
+    MANAGED.into_iter().filter(|(_, path)| path.starts_with("/etc/kubernetes/pki/etcd/"))
+}
+
+/// etcd reads them with every connection. An authority without its key signs elsewhere, and kubeadm leaves its certificates as they are, too.
+fn renew_etcd(machine: &Machine) -> Result<(), OpError> {
+    if !machine.path(KEY_OF_ETCD).is_file() {
+        return Ok(());
+    }
+    of_etcd().try_for_each(|(name, _)| machine.run(&certificates_renewed::renew(name, machine)).map(drop))
 }
 
 /// Whether the API server has the minor version that it is upgraded to.
