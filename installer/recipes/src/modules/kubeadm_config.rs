@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use ipnet::IpNet;
 use kubexm_spec::cluster::{API_PORT, Kubernetes, ProxyMode};
-use kubexm_spec::{ClusterImage, depot};
+use kubexm_spec::{ClusterImage, KubernetesVersion, depot};
 use serde_json::{Value, json};
 
 use crate::context::{PlanContext, PlannedHost};
@@ -205,6 +205,7 @@ fn api_server(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, Rec
     let kubernetes = cx.kubernetes()?;
     let (mut flags, volumes) = (audit::arguments(cx)?, audit::volumes(cx)?);
     flags.extend(etcd_client::prefix_flag(cx));
+    flags.extend(ends_watches(cx, node)?);
     flags.extend(flags_of(kubernetes, &kubernetes.api_server_args));
     if !flags.is_empty() {
         config["extraArgs"] = arguments(cx, node, flags)?;
@@ -213,6 +214,21 @@ fn api_server(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, Rec
         config["extraVolumes"] = volumes.into();
     }
     Ok(config)
+}
+
+/// How long an API server that ends lets those who watch finish. Without it, it waits for their connections to close, which they do not, until
+/// kubelet kills it after 30 s, and answers nobody meanwhile.
+const WATCHES_END: &str = "shutdown-watch-termination-grace-period";
+/// The first minor version in which every API server knows it (kubernetes/kubernetes#114925).
+const WATCHES_END_SINCE: u32 = 28;
+
+/// A flag of ours, where cluster.yaml does not set it. A cluster that was made without it stays so: only a new one has all its settings from here.
+fn ends_watches(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Option<(&'static str, String)>, RecipeError> {
+    let version = cx.kubernetes_version(node.platform)?.parse::<KubernetesVersion>().ok();
+    let is_known = version.is_some_and(|version| version.minor() >= WATCHES_END_SINCE);
+    let is_theirs = cx.kubernetes()?.api_server_args.contains_key(WATCHES_END);
+    let had = node.facts.kubeadm_config_text.as_deref().is_none_or(|text| text.contains(WATCHES_END));
+    Ok((is_known && had && !is_theirs).then(|| (WATCHES_END, "5s".to_owned())))
 }
 
 /// `extraArgs` of a component: a list since v1beta4, a map before.

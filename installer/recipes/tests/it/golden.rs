@@ -201,6 +201,24 @@ fn flags_gates_and_taints_of_cluster_yaml() {
     });
 }
 
+/// Its restart is over as soon as those who watch are told; a cluster that was made without the flag stays as it is.
+#[test]
+fn an_api_server_that_ends_does_not_wait_for_those_who_watch() {
+    const FLAG: &str = "shutdown-watch-termination-grace-period";
+    let config = |site: &Site| text(&checked(site), "/etc/kubexm/kubeadm.yaml").to_owned();
+    let mut site = Site::of(sample::cluster());
+    let fresh = config(&site);
+    assert!(fresh.contains(&format!("{FLAG}\n    value: 5s\n")), "{fresh}");
+    for (had, stays) in [(fresh.as_str(), true), ("kind: ClusterConfiguration\n", false)] {
+        site.facts.values_mut().for_each(|facts| facts.kubeadm_config_text = Some(had.to_owned()));
+        assert_eq!(config(&site).contains(FLAG), stays);
+    }
+    let mut cluster = sample::cluster();
+    cluster.kubernetes.as_mut().unwrap().api_server_args = [(FLAG.to_owned(), "20s".to_owned())].into();
+    let theirs = config(&Site::of(cluster));
+    assert!(theirs.matches(FLAG).count() == 1 && theirs.contains("value: 20s"), "{theirs}");
+}
+
 #[test]
 fn ipvs_gets_its_modules_and_what_kube_proxy_sets_is_remembered() {
     let mut cluster = sample::cluster();

@@ -22,6 +22,7 @@ mod order;
 mod os_packages;
 mod own_etcd;
 mod refused;
+mod same_etcd;
 
 const OLD: &str = "v1.34.4";
 const MINOR: &str = "v1.35.4";
