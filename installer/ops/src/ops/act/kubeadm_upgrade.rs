@@ -18,6 +18,7 @@ use super::perform::Perform;
 use super::{kubeadm_files, mark};
 use crate::fsio::{self, Access};
 use crate::kube::{self, kubectl, own_server};
+use crate::ops::certificates_renewed;
 use crate::system::{ActContext, Program};
 use crate::{Machine, OpError, authority, transient};
 
