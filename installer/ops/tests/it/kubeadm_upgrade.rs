@@ -104,7 +104,7 @@ fn etcd_is_left_alone_where_nothing_of_it_changes_and_its_certificates_are_renew
             host.put(&format!("{PKI}/{name}.crt"), pem);
         }
         if !has_key {
-            std::fs::remove_file(host.machine.path(&format!("{PKI}/ca.key"))).expect("removed");
+            std::fs::remove_file(host.machine.path(format!("{PKI}/ca.key"))).expect("removed");
         }
         let Op::Act(kubexm_plan::Act::KubeadmUpgrade(act)) = upgrade(of) else { unreachable!("it is one") };
         let op: Op = KubeadmUpgrade { same_etcd, ..act }.into();
