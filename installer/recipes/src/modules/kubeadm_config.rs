@@ -216,7 +216,7 @@ fn api_server(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, Rec
     Ok(config)
 }
 
-/// How long an API server that ends lets those who watch finish. Without it, it waits for their connections to close, which they do not, until
+/// How long the watches of an API server that stops may go on. Without it, it waits for their connections to close, which they do not, until
 /// kubelet kills it after 30 s, and answers nobody meanwhile.
 const WATCHES_END: &str = "shutdown-watch-termination-grace-period";
 /// The first minor version in which every API server knows it (kubernetes/kubernetes#114925).
