@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::push_upload::CHUNK_MOST;
+/// The largest chunk, also that a registry may ask for (`OCI-Chunk-Min-Length`): what a cut costs at most.
+pub(super) const CHUNK_MOST: u64 = 64 << 20;
 
 /// What a chunk may take, and a cut cost.
 const TIME: Duration = Duration::from_millis(500);

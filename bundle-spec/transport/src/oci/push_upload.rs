@@ -13,15 +13,13 @@ use super::body::{Body, Kept};
 use super::content::{Content, Outcome};
 use super::endpoint::{Endpoint, Request};
 use super::open_uploads::{OpenUpload, PushOptions};
-use super::pace::Pace;
+use super::pace::{CHUNK_MOST, Pace};
 use crate::TransportError;
 use crate::attempt::{Attempt, Why};
 use crate::retries::Retries;
 
 /// The smallest chunk that is tried where a proxy before the registry refuses larger bodies.
 const CHUNK_LEAST: u64 = 256 << 10;
-/// The largest chunk, also that a registry may ask for (`OCI-Chunk-Min-Length`): what a cut costs at most.
-pub(super) const CHUNK_MOST: u64 = 64 << 20;
 const CHUNK_MIN_LENGTH: HeaderName = HeaderName::from_static("oci-chunk-min-length");
 
 /// Called with the bytes of the blob that the registry has, or is being sent.

@@ -221,23 +221,3 @@ async fn what_a_distribution_registry_got_of_an_earlier_bundle_goes_and_a_second
     assert!(again.run.is_none() && again.is_success(), "{:#?}", again.run);
     assert_eq!((site.hosts.fleet.snapshot(), asked(site)), (was, Vec::new()));
 }
-
-/// What somebody deleted is in the ledger still, so its removal is planned: there is nothing left of it, and nobody is asked.
-#[tokio::test]
-async fn what_somebody_has_deleted_from_a_distribution_registry_is_no_question() {
-    let more = "  registry: {type: registry}\n";
-    let (two, twin) = (Two::bundles_of(more).await, Two::bundles_of(more).await);
-    let before = twin.site.hosts.fleet.snapshot();
-    prune(&twin.site, &[]).await.unwrap();
-    for (key, value) in &twin.site.hosts.fleet.snapshot()["red1"] {
-        if key.contains("/docker/registry/") && before["red1"].get(key) != Some(value) {
-            two.site.hosts.fleet.set_state("red1", key, value);
-        }
-    }
-    two.site.hosts.fleet.use_image(OLD);
-    let was = two.site.hosts.fleet.snapshot();
-    assert_ne!(was["red1"], before["red1"]);
-    let ended = prune(&two.site, &[]).await.unwrap();
-    assert!(ended.run.is_none() && ended.is_success(), "{:#?}", ended.run);
-    assert_eq!((two.site.hosts.fleet.snapshot(), asked(&two.site)), (was, Vec::new()));
-}
