@@ -50,7 +50,7 @@ impl From<Bytes> for Body {
 }
 
 impl Body {
-    /// The reader of the part before is gone on with, where this one begins there.
+    /// The reader of the part before is used further, where this one begins there.
     pub fn part(content: &Arc<dyn Content>, offset: u64, length: u64, kept: &Kept) -> Self {
         Self::Part(Part { content: Arc::clone(content), offset, length, kept: Arc::clone(kept), read: Arc::default() })
     }

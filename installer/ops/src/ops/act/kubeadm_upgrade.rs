@@ -190,9 +190,9 @@ fn run(machine: &Machine, upgrade: &Program) -> Result<(), OpError> {
     machine.run_act(upgrade).map(drop)
 }
 
-/// Whether etcd is left alone. kubeadm starts it anew although only its certificates are other ones afterwards, does not wait for it, and stops
-/// the API server meanwhile, which then has no etcd to end with and is killed after 30 s (`cmd/kubeadm/app/phases/upgrade/staticpods.go`).
-/// A minor version may bring etcd other flags, and another authority is read by an etcd that starts only.
+/// Whether etcd is left alone. kubeadm starts it anew although only its certificates are other ones afterwards, and does not wait for it before
+/// it stops the API server (`cmd/kubeadm/app/phases/upgrade/staticpods.go`). A minor version may bring etcd other flags, and it reads another
+/// authority only when it starts.
 fn leaves_etcd(machine: &Machine, upgrade: &KubeadmUpgrade) -> Result<bool, OpError> {
     let Some(image) = upgrade.images.get(ETCD).filter(|_| upgrade.same_etcd) else { return Ok(false) };
     if !has_image(machine, ETCD, image)? || !keeps_minor(machine, upgrade)? {
