@@ -1,9 +1,10 @@
 //! Cached digests of large files, so that observing a host does not read hundreds of megabytes of programs again.
 //!
-//! Every observation that reads a file writes an entry; only a survey uses one, and only for exactly the same file:
-//! path, device, inode, size, mode, owner and both times. The time of the last change of content or metadata (ctime) is
-//! set only by the kernel, so writers of the file cannot set it back. The cache is below /run: after a boot everything
-//! is read again, and also after a day, since a disk may silently corrupt data. Before a change, files are always read.
+//! Every observation that reads a file writes an entry, which is used only for exactly the same file: path, device, inode,
+//! size, mode, owner and both times. The time of the last change of content or metadata (ctime) is set only by the kernel, so
+//! writers of the file cannot set it back. A survey uses what any process has read within a day: the cache is below /run, so
+//! after a boot everything is read again, and also after a day, since a disk may silently corrupt data. Before a change a file
+//! is read by the process that changes it, once: a step looks at its files before, when it keeps the old ones, and after.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -11,7 +12,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,8 @@ use crate::{OpError, fsio, paths};
 const LARGE: u64 = 64 << 10;
 /// How long an entry is valid.
 const TRUSTED: Duration = Duration::from_secs(24 * 60 * 60);
+/// For how long what this process has read is used before a change: a step on a slow disk.
+const RECENT: Duration = Duration::from_secs(30);
 /// The kernel's ctime clock advances only every 10 ms (HZ=100), and some file systems have a resolution of a second: a
 /// file that was changed so shortly before it was read may have been changed again without a new ctime.
 const TICK: Duration = Duration::from_millis(50);
@@ -35,6 +38,15 @@ struct Note {
     digest: Digest,
     /// Milliseconds since 1970.
     read_ms: u64,
+    /// Where this process has read the file itself.
+    #[serde(skip)]
+    read_here: Option<Instant>,
+}
+
+impl Note {
+    fn is_recent(&self) -> bool {
+        self.read_here.is_some_and(|at| at.elapsed() < RECENT)
+    }
 }
 
 /// Metadata that changes whenever a file is written, replaced or touched.
@@ -95,17 +107,17 @@ impl DigestCache {
         Self { path: root.join(paths::DIGESTS.trim_start_matches('/')), notes: Mutex::default() }
     }
 
-    /// The digest of an open file, from a valid entry if `trust` is set, else by reading it, with the metadata of the same
-    /// open file. Entries are by path.
+    /// The digest of an open file, with the metadata of the same open file: from an entry of this process, of any process if
+    /// `trust` is set, else by reading it. Entries are by path.
     pub(crate) fn digest(&self, mut file: File, path: &Path, trust: bool) -> Result<(Digest, Metadata), OpError> {
         let look = |file: &File| file.metadata().map_err(OpError::path("look at", path));
         let found = look(&file)?;
         let before = Identity::of(&found);
         let now = now();
-        if before.size >= LARGE && trust {
+        if before.size >= LARGE {
             let notes = self.notes();
-            let note = notes.as_ref().and_then(|notes| notes.by_path.get(path));
-            if let Some(note) = note.filter(|note| note.file == before && is_fresh(note, now)) {
+            let note = notes.as_ref().and_then(|notes| notes.by_path.get(path)).filter(|note| note.file == before);
+            if let Some(note) = note.filter(|note| note.is_recent() || (trust && is_fresh(note, now))) {
                 return Ok((note.digest, found));
             }
         }
@@ -114,7 +126,10 @@ impl DigestCache {
             let mut notes = self.notes();
             let notes = notes.get_or_insert_default();
             notes.unsaved = true;
-            notes.by_path.insert(path.to_owned(), Note { file: before, digest, read_ms: millis(now) });
+            notes.by_path.insert(
+                path.to_owned(),
+                Note { file: before, digest, read_ms: millis(now), read_here: Some(Instant::now()) },
+            );
         }
         Ok((digest, found))
     }
@@ -248,6 +263,29 @@ mod tests {
         fs::copy(&path, &copy).unwrap();
         fs::rename(&copy, &path).unwrap();
         assert_eq!(trusted(folder.path(), &path), Digest::of(large(1)), "a note of another file was trusted");
+    }
+
+    #[test]
+    fn before_a_change_only_what_this_process_has_just_read_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = program(folder.path(), &large(1));
+        let cache = DigestCache::below(folder.path());
+        let look = || cache.digest(File::open(&path).unwrap(), &path, false).unwrap().0;
+        assert_eq!(look(), Digest::of(large(1)));
+        let set = |change: &dyn Fn(&mut Note)| cache.notes().as_mut().unwrap().by_path.values_mut().for_each(change);
+        let forged = Digest::of("forged");
+        set(&|note| note.digest = forged);
+        assert_eq!(look(), forged, "it was read twice within a step");
+        set(&|note| note.read_here = Instant::now().checked_sub(RECENT));
+        assert_eq!(look(), Digest::of(large(1)), "what was read long ago was used");
+        set(&|note| (note.digest, note.read_here) = (forged, None));
+        assert_eq!(look(), Digest::of(large(1)), "what another process has read was used");
+        // The same size and time of modification, other content.
+        set(&|note| note.digest = forged);
+        let was = path.metadata().unwrap().modified().unwrap();
+        fs::write(&path, large(2)).unwrap();
+        File::options().write(true).open(&path).unwrap().set_times(FileTimes::new().set_modified(was)).unwrap();
+        assert_eq!(look(), Digest::of(large(2)), "a file that was written to since was not read");
     }
 
     #[test]

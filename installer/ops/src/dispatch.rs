@@ -24,7 +24,9 @@ pub(crate) fn overwrites(op: &Op, machine: &Machine) -> Vec<String> {
 /// Saves the content that a converge would overwrite in the node's ledger.
 pub fn keep(op: &Op, machine: &Machine) -> Result<(), OpError> {
     let ledger = machine.ledger();
-    overwrites(op, machine).iter().try_for_each(|path| ledger.keep(&machine.path(path)).map(drop))
+    overwrites(op, machine)
+        .iter()
+        .try_for_each(|path| ledger.keep(&machine.path(path), machine.digest_cache()).map(drop))
 }
 
 /// Establishes the desired state. [`keep`] must have been called before, otherwise there is no rollback.

@@ -14,6 +14,7 @@ use kubexm_spec::Digest;
 use rustix::fs::FileType;
 
 use crate::OpError;
+use crate::digest_cache::DigestCache;
 use crate::dirfd::DirFd;
 use crate::fsio;
 
@@ -37,9 +38,9 @@ impl Ledger {
         self.folder.join("content").join(digest.hex())
     }
 
-    /// Saves the content of a file under its digest; none for links and missing files. No folder on the way may be a link that
+    /// Saves the content of a file under its digest, which may just have been read; none for links and missing files. No folder on the way may be a link that
     /// somebody other than root can have made: its content could be of a file that this user may not read.
-    pub fn keep(&self, path: &Path) -> Result<Option<Digest>, OpError> {
+    pub(crate) fn keep(&self, path: &Path, digests: &DigestCache) -> Result<Option<Digest>, OpError> {
         let Some((folder, name)) = fsio::there(DirFd::of(path))? else { return Ok(None) };
         let found = folder.entry(name).map_err(OpError::path("look at", path))?;
         if !found.is_some_and(|found| FileType::from_raw_mode(found.st_mode).is_file()) {
@@ -47,7 +48,8 @@ impl Ledger {
         }
         // The same open file is used throughout, even if the path is replaced meanwhile.
         let mut source = folder.open_file(name).map_err(OpError::path("open", path))?;
-        let digest = fsio::digest_of(&mut source).map_err(OpError::path("read", path))?;
+        let read = source.try_clone().map_err(OpError::path("open", path))?;
+        let (digest, _) = digests.digest(read, path, false)?;
         self.store(&digest, |copy| {
             source.rewind().map_err(OpError::path("read", path))?;
             std::io::copy(&mut source, copy.as_file_mut()).map_err(OpError::path("keep a copy of", path))?;

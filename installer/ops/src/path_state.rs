@@ -114,14 +114,20 @@ impl PutBack for PathState {
 
 /// Refuses to replace anything except a file or a link.
 pub fn replaceable(machine: &Machine, path: &str) -> Result<(), OpError> {
-    match PathEntry::look(machine, path)? {
-        PathEntry::Directory { .. } => {
+    let real = machine.path(path);
+    if real.file_name().is_none() {
+        return Err(OpError::other(format!("{path} is the root folder, and a file must go there; name another path")));
+    }
+    let Some((folder, name)) = fsio::there(DirFd::of(&real))? else { return Ok(()) };
+    let found = folder.entry(name).map_err(OpError::path("look at", &real))?;
+    match found.map(|found| FileType::from_raw_mode(found.st_mode)) {
+        None | Some(FileType::RegularFile | FileType::Symlink) => Ok(()),
+        Some(FileType::Directory) => {
             Err(OpError::other(format!("{path} is a directory, and a file must go there; move it away and run again")))
         }
-        PathEntry::Special => Err(OpError::other(format!(
+        Some(_) => Err(OpError::other(format!(
             "{path} is a device, socket or pipe, and a file must go there; move it away and run again"
         ))),
-        PathEntry::Absent | PathEntry::File { .. } | PathEntry::Link { .. } => Ok(()),
     }
 }
 

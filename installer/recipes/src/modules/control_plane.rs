@@ -15,6 +15,16 @@ use crate::{paths, selinux, support};
 /// kubeadm's config on the node.
 pub fn configure(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let text = kubeadm_config::init(draft.cx, node)?;
+    config(draft, node, text)
+}
+
+/// The same, of what kubeadm has upgraded.
+pub fn configure_upgraded(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
+    let text = kubeadm_config::upgraded(draft.cx, node)?;
+    config(draft, node, text)
+}
+
+fn config(draft: &mut Draft<'_>, node: &PlannedHost<'_>, text: String) -> Result<Step, RecipeError> {
     let (folder, patches) = selinux::patches(draft)?.unzip();
     Ok(Step::on(node.name(), "control-plane.config", "Write kubeadm's config")
         .ensure_all(folder)

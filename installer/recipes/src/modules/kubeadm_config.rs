@@ -22,7 +22,18 @@ const IMAGE_REPOSITORY: &str = "registry.k8s.io";
 
 /// The config of `kubeadm init` on this node.
 pub fn init(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<String, RecipeError> {
-    let mut documents = vec![init_configuration(cx, node)?, cluster_configuration(cx, node)?, kubelet(cx, node)?];
+    let made_without = node.facts.kubeadm_config_text.as_deref().is_some_and(|text| !text.contains(WATCHES_END));
+    whole(cx, node, !made_without)
+}
+
+/// The same, for a `kubeadm upgrade` that writes the manifests of the control plane anew: with the flags of ours that came later.
+pub fn upgraded(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<String, RecipeError> {
+    whole(cx, node, true)
+}
+
+fn whole(cx: &PlanContext<'_>, node: &PlannedHost<'_>, ends_watches: bool) -> Result<String, RecipeError> {
+    let cluster = cluster_configuration(cx, node, ends_watches)?;
+    let mut documents = vec![init_configuration(cx, node)?, cluster, kubelet(cx, node)?];
     if !network::replaces_kube_proxy(cx.cluster) {
         documents.push(kube_proxy(cx)?);
     }
@@ -125,7 +136,11 @@ fn init_configuration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Va
     Ok(config)
 }
 
-fn cluster_configuration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
+fn cluster_configuration(
+    cx: &PlanContext<'_>,
+    node: &PlannedHost<'_>,
+    ends_watches: bool,
+) -> Result<Value, RecipeError> {
     let kubernetes = cx.kubernetes()?;
     let network = &cx.cluster.network;
     let mut config = json!({
@@ -142,7 +157,7 @@ fn cluster_configuration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result
             "serviceSubnet": joined(network.service_cidrs()),
             "dnsDomain": kubernetes.dns_domain,
         },
-        "apiServer": api_server(cx, node)?,
+        "apiServer": api_server(cx, node, ends_watches)?,
     });
     for (key, period) in [
         ("certificateValidityPeriod", kubernetes.certificate_validity),
@@ -200,12 +215,14 @@ fn flags_of<'a>(kubernetes: &Kubernetes, flags: &'a BTreeMap<String, String>) ->
     gates.into_iter().chain(flags.iter().map(|(flag, value)| (flag.as_str(), value.clone()))).collect()
 }
 
-fn api_server(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
+fn api_server(cx: &PlanContext<'_>, node: &PlannedHost<'_>, ends_watches: bool) -> Result<Value, RecipeError> {
     let mut config = json!({"certSANs": cert_sans(cx, node)?});
     let kubernetes = cx.kubernetes()?;
     let (mut flags, volumes) = (audit::arguments(cx)?, audit::volumes(cx)?);
     flags.extend(etcd_client::prefix_flag(cx));
-    flags.extend(ends_watches(cx, node)?);
+    if ends_watches {
+        flags.extend(watches_end(cx, node)?);
+    }
     flags.extend(flags_of(kubernetes, &kubernetes.api_server_args));
     if !flags.is_empty() {
         config["extraArgs"] = arguments(cx, node, flags)?;
@@ -222,13 +239,12 @@ const WATCHES_END: &str = "shutdown-watch-termination-grace-period";
 /// The first minor version in which every API server knows it (kubernetes/kubernetes#114925).
 const WATCHES_END_SINCE: u32 = 28;
 
-/// A flag of ours, where cluster.yaml does not set it. A cluster that was made without it stays so: only a new one has all its settings from here.
-fn ends_watches(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Option<(&'static str, String)>, RecipeError> {
+/// A flag of ours, where cluster.yaml does not set it.
+fn watches_end(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Option<(&'static str, String)>, RecipeError> {
     let version = cx.kubernetes_version(node.platform)?.parse::<KubernetesVersion>().ok();
     let is_known = version.is_some_and(|version| version.minor() >= WATCHES_END_SINCE);
     let is_theirs = cx.kubernetes()?.api_server_args.contains_key(WATCHES_END);
-    let had = node.facts.kubeadm_config_text.as_deref().is_none_or(|text| text.contains(WATCHES_END));
-    Ok((is_known && had && !is_theirs).then(|| (WATCHES_END, "5s".to_owned())))
+    Ok((is_known && !is_theirs).then(|| (WATCHES_END, "5s".to_owned())))
 }
 
 /// `extraArgs` of a component: a list since v1beta4, a map before.

@@ -40,7 +40,7 @@ pub fn configure(
     if node.name() != first.name() {
         return join::patch(draft, first, node);
     }
-    let text = kubeadm_config::init(draft.cx, node)?;
+    let text = kubeadm_config::upgraded(draft.cx, node)?;
     let (folder, patches) = selinux::patches(draft)?.unzip();
     Ok(Some(
         Step::on(node.name(), "upgrade.config", "Write kubeadm's config for the upgrade")

@@ -201,7 +201,7 @@ fn flags_gates_and_taints_of_cluster_yaml() {
     });
 }
 
-/// Its watches end within seconds; a cluster that was made without the flag stays as it is.
+/// Its watches end within seconds; a cluster that was made without the flag stays as it is until it is upgraded.
 #[test]
 fn an_api_server_that_ends_does_not_wait_for_those_who_watch() {
     const FLAG: &str = "shutdown-watch-termination-grace-period";

@@ -23,7 +23,7 @@ pub(super) fn while_forbidden(
     }
     if transaction.policy.is_none() {
         transaction.policy = Some(PathState::look(machine, PATH)?);
-        machine.ledger().keep(&machine.path(PATH))?;
+        machine.ledger().keep(&machine.path(PATH), machine.digest_cache())?;
     }
     // Recorded before the policy is written, so that an interruption cannot lose the earlier file.
     transaction.write(machine)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kubexm_plan::kubeadm_certificates::ADMIN_CONF;
-use kubexm_plan::{CONTROLLER, ClusterFacts, ClusterId, Plan, Step, Undo};
+use kubexm_plan::{CONTROLLER, ClusterFacts, ClusterId, Plan, Step, StepId, Undo};
 use kubexm_spec::{Digest, Program};
 
 use super::by_hand;
@@ -67,16 +67,17 @@ impl<'f> AdoptedCluster<'f> {
         warnings
     }
 
-    /// Puts the programs and the images that kubeadm asks for on a node. A host that is no node gets nothing.
+    /// Puts the programs and the images that kubeadm asks for on a node: the steps after which it has the blobs, and all of them. A host that
+    /// is no node gets nothing.
     pub(super) fn stage(
         &self,
         draft: &Draft<'_>,
         first: &PlannedHost<'_>,
         node: &PlannedHost<'_>,
-    ) -> Result<Chain, RecipeError> {
+    ) -> Result<(Vec<StepId>, Chain), RecipeError> {
         let (cx, mut chain) = (draft.cx, Chain::default());
         if !node.in_cluster() {
-            return Ok(chain);
+            return Ok((Vec::new(), chain));
         }
         let tools: Vec<&str> = match node.name() == first.name() {
             true => ETCD_TOOLS.into_iter().filter(|tool| !self.has(node, tool)).collect(),
@@ -92,18 +93,19 @@ impl<'f> AdoptedCluster<'f> {
         }
         let blobs = artifacts.iter().flat_map(|artifact| artifact.blobs.iter().map(|blob| (blob.digest, blob.size)));
         chain.then([depot::fill(cx, node, blobs.collect::<BTreeMap<_, _>>())]);
+        let filled = chain.tail().to_vec();
         if !tools.is_empty() {
             chain.then([kubernetes::etcd_tools(cx, node, &tools)?]);
         }
         chain.together(images.iter().map(|(name, artifact)| images::step(cx, node, name, artifact)));
-        Ok(chain)
+        Ok((filled, chain))
     }
 
     fn has(&self, node: &PlannedHost<'_>, program: &str) -> bool {
         by_hand::program(self.running, node.name(), program).is_some()
     }
 
-    /// kubeadm's part of a node's turn, with what follows from it on the controller.
+    /// What kubeadm does in a node's turn, with what follows from it on the controller.
     pub(super) fn kubeadm(
         &self,
         draft: &mut Draft<'_>,
@@ -111,15 +113,11 @@ impl<'f> AdoptedCluster<'f> {
         node: &PlannedHost<'_>,
     ) -> Result<(Vec<Step>, Option<Step>), RecipeError> {
         let is_first = node.name() == first.name();
-        let mut steps = vec![kubernetes::kubeadm(draft.cx, node)?];
-        if is_first {
-            steps.push(kubeadm_upgrade::preflight(draft, first, Configuration::Theirs)?);
-        }
         let upgraded = kubeadm_upgrade::step(draft, first, node, Configuration::Theirs)?;
         let tells = is_first && adoption::no_operator(draft.cx.cluster, self.running, first.name()).is_none();
         // kubeadm renews the certificates.
         let operator = tells.then(|| kubeconfig::of_operator(draft, node, &upgraded.id));
-        steps.push(upgraded);
+        let mut steps = vec![upgraded];
         if node.roles.control_plane {
             steps.extend(self.admin(node).map(|was| kubeconfig::of_adopted(node, was)));
         }

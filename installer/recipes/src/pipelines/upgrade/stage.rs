@@ -23,6 +23,8 @@ pub(super) struct Staged<'a> {
     pub all: Vec<StepId>,
     /// By host, the last steps there.
     pub hosts: BTreeMap<&'a str, Vec<StepId>>,
+    /// The first control plane has the bundle's blobs, and nothing else yet.
+    pub stored: Vec<StepId>,
 }
 
 pub(super) fn run<'a>(
@@ -32,13 +34,16 @@ pub(super) fn run<'a>(
     wanted: Option<EtcdSnapshot>,
 ) -> Result<Staged<'a>, RecipeError> {
     let mut hosts = BTreeMap::new();
-    let (mut required, mut optional) = (Vec::new(), Vec::new());
+    let (mut required, mut optional, mut stored) = (Vec::new(), Vec::new(), Vec::new());
     let mut serves = Serves::default();
     for node in site.in_order() {
-        let chain = match adopted {
+        let (filled, chain) = match adopted {
             Some(adopted) => adopted.stage(draft, &site.first, node)?,
             None => host(draft, node, (options, os_packages), &mut serves)?,
         };
+        if node.name() == site.first.name() {
+            stored = filled;
+        }
         let staged = draft.add(chain);
         if node.optional() {
             optional.extend(staged.clone())
@@ -52,7 +57,7 @@ pub(super) fn run<'a>(
     let mut chain = Chain::after(required);
     chain.then([ready]);
     chain.then(wanted.map(|snapshot| snapshot_of(&site.first, snapshot)));
-    Ok(Staged { all: draft.add(chain), hosts })
+    Ok(Staged { all: draft.add(chain), hosts, stored })
 }
 
 /// The way back once a control plane is upgraded.
@@ -64,17 +69,19 @@ fn snapshot_of(first: &PlannedHost<'_>, snapshot: EtcdSnapshot) -> Step {
         .build()
 }
 
+/// The steps after which the host has the blobs, and all of them.
 fn host<'a>(
     draft: &mut Draft<'a>,
     node: &PlannedHost<'a>,
     (options, os_packages): (&UpgradeOptions, &OsPackages<'_>),
     serves: &mut Serves,
-) -> Result<Chain, RecipeError> {
+) -> Result<(Vec<StepId>, Chain), RecipeError> {
     let to_install = packages::of_node(draft.cx, node)?;
     let older = os_packages.of_node(node.name());
     let mut chain = Chain::default();
     let all: Vec<_> = to_install.as_ref().into_iter().chain(older).collect();
     serves.store(draft, node, &all, &mut chain)?;
+    let filled = chain.tail().to_vec();
     serves.services(draft, node, &mut chain)?;
     match (&to_install, older) {
         (Some(to_install), _) => chain.then(packages::steps(draft, node, to_install)),
@@ -92,7 +99,7 @@ fn host<'a>(
         chain.wait(&serves.images);
         chain.together(images::steps(draft.cx, node)?);
     }
-    Ok(chain)
+    Ok((filled, chain))
 }
 
 /// The last moment at which nothing of what runs has changed.

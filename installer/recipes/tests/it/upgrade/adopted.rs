@@ -124,11 +124,11 @@ fn nodes_are_drained_where_kubernetes_has_another_minor_version_and_never_for_a_
     let case = adopted(1, 1, MINOR);
     let plan = case.steps();
     for (one, other) in [
-        ("node1/upgrade.snapshot", "node1/upgrade.kubeadm"),
+        ("node1/upgrade.snapshot", "node1/upgrade.apply"),
         ("node1/upgrade.preflight", "node1/upgrade.apply"),
         ("node1/upgrade.apply", "node1/upgrade.drain-node1"),
         ("node1/upgrade.drain-node1", "node1/upgrade.kubelet"),
-        ("node1/upgrade.uncordon-node1", "node2/upgrade.kubeadm"),
+        ("node1/upgrade.uncordon-node1", "node2/upgrade.node"),
         ("node1/upgrade.drain-node2", "node2/upgrade.kubelet"),
     ] {
         assert!(before(&plan, one, other), "{one} is not before {other}");

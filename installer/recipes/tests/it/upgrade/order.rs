@@ -2,6 +2,7 @@
 #![allow(clippy::panic, reason = "tests")]
 
 use super::*;
+use crate::common::text;
 
 #[test]
 fn content_and_a_snapshot_come_first_then_control_planes_one_by_one_then_the_network_then_workers() {
@@ -11,21 +12,60 @@ fn content_and_a_snapshot_come_first_then_control_planes_one_by_one_then_the_net
         assert!(before(&plan, &format!("{host}/images.kube-proxy"), "node1/upgrade.snapshot"), "{host}");
     }
     for (one, other) in [
-        ("node1/upgrade.snapshot", "node1/upgrade.kubeadm"),
-        ("node1/upgrade.kubeadm", "node1/upgrade.apply"),
+        ("node1/upgrade.snapshot", "node1/upgrade.apply"),
+        ("node1/upgrade.preflight", "node1/upgrade.apply"),
         ("node1/upgrade.apply", "node1/upgrade.drain-node1"),
         ("node1/upgrade.drain-node1", "node1/runtime.run"),
         ("node1/runtime.run", "node1/upgrade.kubelet"),
         ("node1/upgrade.kubelet", "node1/upgrade.ready-node1"),
         ("node1/upgrade.ready-node1", "node1/upgrade.uncordon-node1"),
-        ("node1/upgrade.uncordon-node1", "node2/upgrade.kubeadm"),
-        ("node1/upgrade.uncordon-node2", "node3/upgrade.kubeadm"),
+        ("node1/upgrade.uncordon-node1", "node2/upgrade.node"),
+        ("node1/upgrade.uncordon-node2", "node3/upgrade.node"),
         ("node1/upgrade.uncordon-node3", "node1/network.flannel"),
-        ("node1/network.flannel", "node4/upgrade.kubeadm"),
-        ("node1/upgrade.uncordon-node4", "node5/upgrade.kubeadm"),
+        ("node1/network.flannel", "node4/upgrade.node"),
+        ("node1/upgrade.uncordon-node4", "node5/upgrade.node"),
         ("node1/upgrade.uncordon-node5", "node1/record.applied"),
     ] {
         assert!(before(&plan, one, other), "{one} is not before {other}");
+    }
+}
+
+/// The first control plane's with its blobs, in which it is asked; the others' when everything is staged, beside the turns before theirs.
+#[test]
+fn kubeadm_comes_before_the_turn_of_a_node() {
+    let plan = Case::of(2, 2, MINOR).steps();
+    for (one, other) in [
+        ("node1/store.fill", "node1/upgrade.kubeadm"),
+        ("node1/upgrade.kubeadm", "node1/upgrade.preflight"),
+        ("node1/upgrade.snapshot", "node2/upgrade.kubeadm"),
+        ("node2/upgrade.kubeadm", "node2/upgrade.node"),
+        ("node1/upgrade.snapshot", "node3/upgrade.kubeadm"),
+        ("node3/images.kube-proxy", "node3/upgrade.kubeadm"),
+        ("node3/upgrade.kubeadm", "node3/upgrade.node"),
+    ] {
+        assert!(before(&plan, one, other), "{one} is not before {other}");
+    }
+    for (one, other) in [
+        ("node2/store.fill", "node1/upgrade.preflight"),
+        ("node1/upgrade.apply", "node2/upgrade.kubeadm"),
+        ("node1/upgrade.apply", "node3/upgrade.kubeadm"),
+        ("node3/upgrade.kubeadm", "node4/upgrade.kubeadm"),
+    ] {
+        assert!(!before(&plan, one, other), "{other} waits for {one}");
+    }
+}
+
+/// kubeadm writes the API server's manifest anew; a second upgrade finds it there.
+#[test]
+fn a_cluster_that_was_made_without_a_flag_of_ours_gets_it_with_its_upgrade() {
+    const FLAG: &str = "shutdown-watch-termination-grace-period";
+    for had in ["kind: ClusterConfiguration\n", FLAG] {
+        let mut case = Case::of(2, 1, PATCH);
+        case.site.facts.values_mut().for_each(|facts| facts.kubeadm_config_text = Some(had.to_owned()));
+        let plan = case.steps();
+        for path in ["/etc/kubexm/kubeadm-upgrade.yaml", "/etc/kubexm/kubeadm.yaml"] {
+            assert_eq!(text(&plan, path).matches(FLAG).count(), 1, "{path}");
+        }
     }
 }
 
@@ -44,7 +84,7 @@ fn kube_vip_is_upgraded_in_the_turn_of_its_control_plane() {
     let plan = case.steps();
     for (one, other) in [
         ("node1/upgrade.ready-node1", "node1/balancer.run"),
-        ("node1/balancer.run", "node2/upgrade.kubeadm"),
+        ("node1/balancer.run", "node2/upgrade.node"),
         ("node1/upgrade.ready-node2", "node2/balancer.run"),
     ] {
         assert!(before(&plan, one, other), "{one} is not before {other}");
@@ -79,7 +119,7 @@ fn so_many_workers_as_asked_for_are_upgraded_at_the_same_time() {
     let plan = case.steps();
     let order = Order::of(&plan);
     let at = |id: String| plan.steps.iter().position(|step| step.id.0 == id).expect("a step");
-    let starts = |worker: u8| at(format!("node{worker}/upgrade.kubeadm"));
+    let starts = |worker: u8| at(format!("node{worker}/upgrade.node"));
     let ends = |worker: u8| at(format!("node1/upgrade.uncordon-node{worker}"));
     assert!(!order.is_earlier(ends(2), starts(3)), "the first two run together");
     assert!(order.is_earlier(ends(2), starts(4)) && order.is_earlier(ends(3), starts(5)));
@@ -174,14 +214,14 @@ fn kubeadm_is_asked_before_anything_runs_another_version_and_each_control_plane_
         ("node1/upgrade.ready-node1", "node1/upgrade.static-pods"),
         ("node1/upgrade.static-pods", "node1/upgrade.etcd"),
         ("node1/upgrade.etcd", "node1/upgrade.uncordon-node1"),
-        ("node1/upgrade.etcd", "node2/upgrade.kubeadm"),
+        ("node1/upgrade.etcd", "node2/upgrade.node"),
         // The last one is asked while workers have their turns, and before the end.
         ("node2/upgrade.static-pods", "node2/upgrade.etcd"),
         ("node2/upgrade.etcd", "node1/check.pods"),
     ] {
         assert!(before(&plan, one, other), "{one} is not before {other}");
     }
-    assert!(!before(&plan, "node2/upgrade.etcd", "node3/upgrade.kubeadm"));
+    assert!(!before(&plan, "node2/upgrade.etcd", "node3/upgrade.node"));
     assert!(before(&plan, "node1/upgrade.ready-node2", "node1/upgrade.uncordon-node2"));
     let step = plan.steps.iter().find(|step| step.id.0 == "node2/upgrade.static-pods").expect("a step");
     let probe = step.probe.as_ref().expect("a probe");
