@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use ipnet::IpNet;
 use kubexm_spec::cluster::{API_PORT, Kubernetes, ProxyMode};
-use kubexm_spec::{ClusterImage, KubernetesVersion, depot};
+use kubexm_spec::{ClusterImage, Digest, KubernetesVersion, depot};
 use serde_json::{Value, json};
 
 use crate::context::{PlanContext, PlannedHost};
@@ -26,8 +26,13 @@ pub fn init(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<String, Reci
     whole(cx, node, !made_without)
 }
 
-/// The same, for a `kubeadm upgrade` that writes the manifests of the control plane anew: with the flags of ours that came later.
+/// The same, for a `kubeadm upgrade` that writes the manifests of the control plane anew: with the flags of ours that came later. Where
+/// kubeadm has done this upgrade already, in an earlier run, the flags are those that it was given then.
 pub fn upgraded(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<String, RecipeError> {
+    let without = whole(cx, node, false)?;
+    if node.facts.kubeadm_config == Some(Digest::of(&without)) {
+        return Ok(without);
+    }
     whole(cx, node, true)
 }
 
@@ -235,7 +240,7 @@ fn api_server(cx: &PlanContext<'_>, node: &PlannedHost<'_>, ends_watches: bool) 
 
 /// How long the watches of an API server that stops may go on. Without it, it waits for their connections to close, which they do not, until
 /// kubelet kills it after 30 s, and answers nobody meanwhile.
-const WATCHES_END: &str = "shutdown-watch-termination-grace-period";
+pub(crate) const WATCHES_END: &str = "shutdown-watch-termination-grace-period";
 /// The first minor version in which every API server knows it (kubernetes/kubernetes#114925).
 const WATCHES_END_SINCE: u32 = 28;
 

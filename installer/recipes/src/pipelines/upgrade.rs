@@ -38,6 +38,7 @@ use found::Found;
 use members::OwnMembers;
 pub use options::{PauseAfter, UpgradeOptions};
 use os_packages::OsPackages;
+use stage::Staged;
 use turn::Turns;
 
 /// A plan, and what the operator should know about it.
@@ -80,15 +81,13 @@ pub fn upgrade(
     warnings.extend(harbor(cx, &site));
     warnings.extend(packages.warnings.iter().cloned());
     let mut draft = Draft::new(cx, Pipeline::Upgrade, &site.nodes);
-    let mut staged = stage::run(&mut draft, &site, (adopted, options, &packages), snapshot)?;
-    let mut done = staged.all.clone();
+    let Staged { all: mut done, hosts } =
+        stage::run(&mut draft, &site, (adopted, options), (&found, &packages), snapshot)?;
     if let Some(members) = &members {
         done = members::run(&mut draft, &site, &found, members, &done)?;
-        // kubeadm is asked of the etcd that the cluster has then.
-        staged.stored.clone_from(&done);
     }
     let configuration = Configuration::Ours { same_etcd: record::has_same_etcd(running.applied.as_ref(), cx.cluster) };
-    let mut turns = Turns::new(&site, (&found, &packages), adopted, staged, (options, configuration));
+    let mut turns = Turns::new(&site, (&found, &packages), adopted, hosts, (options, configuration));
     for node in std::iter::once(&site.first).chain(&site.others) {
         done = turns.control_plane(&mut draft, node, &done)?;
         if options.pause_after == Some(PauseAfter::FirstControlPlane) {

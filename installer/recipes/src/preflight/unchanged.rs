@@ -94,6 +94,8 @@ fn same_ca(input: &PreflightInput<'_>, report: &mut Report) {
 /// What an upgrade changes on purpose: versions, and the settings of kubelet.
 const OF_UPGRADE: [&str; 3] = ["kubernetesVersion", "etcd.local.imageTag", "dns.imageTag"];
 const OF_KUBELET: &str = "KubeletConfiguration.";
+/// Before a flag of API servers: an upgrade brings one of ours, so it takes another value of it as well.
+const OF_API_SERVER: &str = "apiServer.extraArgs.";
 
 /// Versions may differ, and settings of kubelet, which kubeadm hands out with the upgrade.
 pub(super) fn before_upgrade(input: &PreflightInput<'_>, report: &mut Report) {
@@ -112,7 +114,10 @@ pub(super) fn before_upgrade(input: &PreflightInput<'_>, report: &mut Report) {
             );
             continue;
         };
-        let of_upgrade = |name: &str| OF_UPGRADE.contains(&name) || name.ends_with("apiVersion");
+        let of_upgrade = |name: &str| {
+            let is_flag = name.strip_prefix(OF_API_SERVER) == Some(kubeadm_config::WATCHES_END);
+            OF_UPGRADE.contains(&name) || is_flag || name.ends_with("apiVersion")
+        };
         let others: Vec<String> =
             settings.into_iter().filter(|setting| !setting.split(':').next().is_some_and(of_upgrade)).collect();
         let (kubelet, others): (Vec<String>, Vec<String>) =

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kubexm_plan::kubeadm_certificates::ADMIN_CONF;
-use kubexm_plan::{CONTROLLER, ClusterFacts, ClusterId, Plan, Step, StepId, Undo};
+use kubexm_plan::{CONTROLLER, ClusterFacts, ClusterId, Plan, Step, Undo};
 use kubexm_spec::{Digest, Program};
 
 use super::by_hand;
@@ -67,17 +67,17 @@ impl<'f> AdoptedCluster<'f> {
         warnings
     }
 
-    /// Puts the programs and the images that kubeadm asks for on a node: the steps after which it has the blobs, and all of them. A host that
-    /// is no node gets nothing.
+    /// Puts the programs and the images that kubeadm asks for on a node, with the new kubeadm. A host that is no node gets nothing.
     pub(super) fn stage(
         &self,
         draft: &Draft<'_>,
         first: &PlannedHost<'_>,
         node: &PlannedHost<'_>,
-    ) -> Result<(Vec<StepId>, Chain), RecipeError> {
+        kubeadm: Vec<Step>,
+    ) -> Result<Chain, RecipeError> {
         let (cx, mut chain) = (draft.cx, Chain::default());
         if !node.in_cluster() {
-            return Ok((Vec::new(), chain));
+            return Ok(chain);
         }
         let tools: Vec<&str> = match node.name() == first.name() {
             true => ETCD_TOOLS.into_iter().filter(|tool| !self.has(node, tool)).collect(),
@@ -93,12 +93,14 @@ impl<'f> AdoptedCluster<'f> {
         }
         let blobs = artifacts.iter().flat_map(|artifact| artifact.blobs.iter().map(|blob| (blob.digest, blob.size)));
         chain.then([depot::fill(cx, node, blobs.collect::<BTreeMap<_, _>>())]);
-        let filled = chain.tail().to_vec();
+        let mut beside = chain.fork();
+        beside.then(kubeadm);
         if !tools.is_empty() {
             chain.then([kubernetes::etcd_tools(cx, node, &tools)?]);
         }
         chain.together(images.iter().map(|(name, artifact)| images::step(cx, node, name, artifact)));
-        Ok((filled, chain))
+        chain.merge(beside);
+        Ok(chain)
     }
 
     fn has(&self, node: &PlannedHost<'_>, program: &str) -> bool {
@@ -113,11 +115,15 @@ impl<'f> AdoptedCluster<'f> {
         node: &PlannedHost<'_>,
     ) -> Result<(Vec<Step>, Option<Step>), RecipeError> {
         let is_first = node.name() == first.name();
+        let mut steps = Vec::new();
+        if is_first {
+            steps.push(kubeadm_upgrade::preflight(draft, first, Configuration::Theirs)?);
+        }
         let upgraded = kubeadm_upgrade::step(draft, first, node, Configuration::Theirs)?;
         let tells = is_first && adoption::no_operator(draft.cx.cluster, self.running, first.name()).is_none();
         // kubeadm renews the certificates.
         let operator = tells.then(|| kubeconfig::of_operator(draft, node, &upgraded.id));
-        let mut steps = vec![upgraded];
+        steps.push(upgraded);
         if node.roles.control_plane {
             steps.extend(self.admin(node).map(|was| kubeconfig::of_adopted(node, was)));
         }

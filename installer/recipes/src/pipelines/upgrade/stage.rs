@@ -7,12 +7,13 @@ use kubexm_plan::op::{EtcdSnapshot, Probe};
 use kubexm_plan::{Step, StepId, Undo};
 
 use super::adopted::AdoptedCluster;
+use super::found::Found;
 use super::options::UpgradeOptions;
 use super::os_packages::OsPackages;
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{images, packages, volumes};
+use crate::modules::{images, kubeadm_upgrade, kubernetes, packages, volumes};
 use crate::phases::{ClusterHosts, Serves};
 use crate::runtime::{self, RuntimeSteps};
 
@@ -23,27 +24,27 @@ pub(super) struct Staged<'a> {
     pub all: Vec<StepId>,
     /// By host, the last steps there.
     pub hosts: BTreeMap<&'a str, Vec<StepId>>,
-    /// The first control plane has the bundle's blobs, and nothing else yet.
-    pub stored: Vec<StepId>,
 }
 
 pub(super) fn run<'a>(
     draft: &mut Draft<'a>,
     site: &ClusterHosts<'a>,
-    (adopted, options, os_packages): (Option<&AdoptedCluster<'_>>, &UpgradeOptions, &OsPackages<'_>),
+    (adopted, options): (Option<&AdoptedCluster<'_>>, &UpgradeOptions),
+    (found, os_packages): (&Found<'_>, &OsPackages<'_>),
     wanted: Option<EtcdSnapshot>,
 ) -> Result<Staged<'a>, RecipeError> {
     let mut hosts = BTreeMap::new();
-    let (mut required, mut optional, mut stored) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut required, mut optional) = (Vec::new(), Vec::new());
     let mut serves = Serves::default();
     for node in site.in_order() {
-        let (filled, chain) = match adopted {
-            Some(adopted) => adopted.stage(draft, &site.first, node)?,
-            None => host(draft, node, (options, os_packages), &mut serves)?,
+        let kubeadm = match found.node(node.name()).filter(|found| found.other_kubernetes) {
+            Some(_) => kubeadm(draft, &site.first, node, adopted.is_some())?,
+            None => Vec::new(),
         };
-        if node.name() == site.first.name() {
-            stored = filled;
-        }
+        let chain = match adopted {
+            Some(adopted) => adopted.stage(draft, &site.first, node, kubeadm)?,
+            None => host(draft, node, (options, os_packages), &mut serves, kubeadm)?,
+        };
         let staged = draft.add(chain);
         if node.optional() {
             optional.extend(staged.clone())
@@ -57,7 +58,7 @@ pub(super) fn run<'a>(
     let mut chain = Chain::after(required);
     chain.then([ready]);
     chain.then(wanted.map(|snapshot| snapshot_of(&site.first, snapshot)));
-    Ok(Staged { all: draft.add(chain), hosts, stored })
+    Ok(Staged { all: draft.add(chain), hosts })
 }
 
 /// The way back once a control plane is upgraded.
@@ -69,19 +70,34 @@ fn snapshot_of(first: &PlannedHost<'_>, snapshot: EtcdSnapshot) -> Step {
         .build()
 }
 
-/// The steps after which the host has the blobs, and all of them.
+/// The new kubeadm, with what it reads: nothing that runs is changed by that, and it is not in the way of the nodes' turns.
+fn kubeadm(
+    draft: &mut Draft<'_>,
+    first: &PlannedHost<'_>,
+    node: &PlannedHost<'_>,
+    adopted: bool,
+) -> Result<Vec<Step>, RecipeError> {
+    let mut steps = vec![kubernetes::kubeadm(draft.cx, node)?];
+    if !adopted {
+        steps.extend(kubeadm_upgrade::configure(draft, first, node)?);
+    }
+    Ok(steps)
+}
+
 fn host<'a>(
     draft: &mut Draft<'a>,
     node: &PlannedHost<'a>,
     (options, os_packages): (&UpgradeOptions, &OsPackages<'_>),
     serves: &mut Serves,
-) -> Result<(Vec<StepId>, Chain), RecipeError> {
+    kubeadm: Vec<Step>,
+) -> Result<Chain, RecipeError> {
     let to_install = packages::of_node(draft.cx, node)?;
     let older = os_packages.of_node(node.name());
     let mut chain = Chain::default();
     let all: Vec<_> = to_install.as_ref().into_iter().chain(older).collect();
     serves.store(draft, node, &all, &mut chain)?;
-    let filled = chain.tail().to_vec();
+    let mut beside = chain.fork();
+    beside.then(kubeadm);
     serves.services(draft, node, &mut chain)?;
     match (&to_install, older) {
         (Some(to_install), _) => chain.then(packages::steps(draft, node, to_install)),
@@ -99,7 +115,8 @@ fn host<'a>(
         chain.wait(&serves.images);
         chain.together(images::steps(draft.cx, node)?);
     }
-    Ok((filled, chain))
+    chain.merge(beside);
+    Ok(chain)
 }
 
 /// The last moment at which nothing of what runs has changed.

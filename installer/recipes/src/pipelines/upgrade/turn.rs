@@ -10,7 +10,6 @@ use super::adopted::{self, AdoptedCluster};
 use super::found::{Found, FoundNode, cordoned_by};
 use super::options::UpgradeOptions;
 use super::os_packages::{self, OsPackages};
-use super::stage::Staged;
 use crate::balancer::{self, kube_vip};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
@@ -47,8 +46,8 @@ pub(super) struct Turns<'f, 'a> {
     pub options: &'f UpgradeOptions,
     /// What kubeadm's configuration of a cluster that was not adopted is afterwards.
     configuration: Configuration,
-    /// Hosts that have the content.
-    staged: Staged<'a>,
+    /// By host, the steps after which it has the content.
+    staged: BTreeMap<&'a str, Vec<StepId>>,
     /// The last step of each turn.
     last: BTreeMap<&'a str, StepId>,
     /// Steps on the controller that bring the operator's own files.
@@ -64,7 +63,7 @@ impl<'f, 'a> Turns<'f, 'a> {
         site: &ClusterHosts<'a>,
         (found, packages): (&'f Found<'f>, &'f OsPackages<'a>),
         adopted: Option<&'f AdoptedCluster<'f>>,
-        staged: Staged<'a>,
+        staged: BTreeMap<&'a str, Vec<StepId>>,
         (options, configuration): (&'f UpgradeOptions, Configuration),
     ) -> Self {
         Self {
@@ -109,7 +108,7 @@ impl<'f, 'a> Turns<'f, 'a> {
 
     /// The steps after which a node has the content.
     pub(super) fn staged(&self, node: &PlannedHost<'_>) -> &[StepId] {
-        self.staged.hosts.get(node.name()).map(Vec::as_slice).unwrap_or_default()
+        self.staged.get(node.name()).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Adds the turn of a control plane; returns the steps that the next one waits for.
@@ -129,14 +128,14 @@ impl<'f, 'a> Turns<'f, 'a> {
             return Ok(draft.add(chain));
         };
         let (mut chain, mut operator) = (Chain::after(after.iter().cloned()), Chain::default());
-        if found.other_kubernetes {
-            chain.wait(&self.kubeadm(draft, node)?);
-        }
         if let Some(adopted) = self.adopted.filter(|_| found.other_kubernetes) {
             let (steps, of_operator) = adopted.kubeadm(draft, &self.first, node)?;
             chain.then(steps);
             operator.then(of_operator);
         } else if found.other_kubernetes {
+            if node.name() == self.first.name() {
+                chain.then([kubeadm_upgrade::preflight(draft, node, self.configuration)?]);
+            }
             chain.then(audit::step(draft, node)?);
             let upgraded = kubeadm_upgrade::step(draft, &self.first, node, self.configuration)?;
             if node.name() == self.first.name() {
@@ -175,9 +174,6 @@ impl<'f, 'a> Turns<'f, 'a> {
         };
         // The control planes have not waited for its success.
         chain.wait(self.staged(node));
-        if found.other_kubernetes {
-            chain.wait(&self.kubeadm(draft, node)?);
-        }
         if let Some(adopted) = self.adopted.filter(|_| found.other_kubernetes) {
             chain.then(adopted.kubeadm(draft, &self.first, node)?.0);
         } else if found.other_kubernetes {
@@ -188,28 +184,6 @@ impl<'f, 'a> Turns<'f, 'a> {
         // Pods come back only where all of it has succeeded.
         let uncordon = uncordon.map(|step| if one_way { of_node(step, node) } else { step });
         Ok(Some(WorkersTurn { chain, uncordon, one_way }))
-    }
-
-    /// The new kubeadm, with what it reads, beside what comes before the node's turn: nothing that runs is changed by that. On the first control
-    /// plane it is asked whether it would upgrade the cluster, while hosts get their images. Returns the steps that the turn waits for.
-    fn kubeadm(&self, draft: &mut Draft<'a>, node: &PlannedHost<'a>) -> Result<Vec<StepId>, RecipeError> {
-        let is_first = node.name() == self.first.name();
-        let mut chain = Chain::after(if is_first { &self.staged.stored } else { &self.staged.all }.iter().cloned());
-        if !is_first {
-            chain.wait(self.staged(node));
-        }
-        chain.then([kubernetes::kubeadm(draft.cx, node)?]);
-        let configuration = match self.adopted {
-            Some(_) => Configuration::Theirs,
-            None => {
-                chain.then(kubeadm_upgrade::configure(draft, &self.first, node)?);
-                self.configuration
-            }
-        };
-        if is_first {
-            chain.then([kubeadm_upgrade::preflight(draft, node, configuration)?]);
-        }
-        Ok(draft.add(chain))
     }
 
     /// What every node has: the runtime and the kubelet, while no pods run there if a minor version changes. Returns the

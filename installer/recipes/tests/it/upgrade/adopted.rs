@@ -47,14 +47,13 @@ fn a_patch_is_what_kubeadm_needs_and_nothing_of_what_others_have_made() {
     let of_plane = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
     let staged = |images: &[&str]| -> Vec<String> {
         let images = images.iter().map(|image| format!("images.{image}"));
-        std::iter::once("store.fill".to_owned()).chain(images).collect()
+        std::iter::once("store.fill".to_owned()).chain(images).chain(["upgrade.kubeadm".to_owned()]).collect()
     };
     let all = [images.as_slice(), of_plane.as_slice()].concat();
     let turn = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect::<Vec<_>>();
     let first = turn(&[
         "upgrade.staged",
         "upgrade.snapshot",
-        "upgrade.kubeadm",
         "upgrade.preflight",
         "upgrade.apply",
         "kubeconfig.users",
@@ -70,16 +69,9 @@ fn a_patch_is_what_kubeadm_needs_and_nothing_of_what_others_have_made() {
         "check.ready-node3",
     ]);
     assert_eq!(of("node1"), [staged(&all), first].concat());
-    let second = [
-        "upgrade.kubeadm",
-        "upgrade.node",
-        "kubeconfig.users",
-        "upgrade.kubelet",
-        "upgrade.static-pods",
-        "upgrade.etcd",
-    ];
+    let second = ["upgrade.node", "kubeconfig.users", "upgrade.kubelet", "upgrade.static-pods", "upgrade.etcd"];
     assert_eq!(of("node2"), [staged(&all), turn(&second), turn(&["upgrade.stamp"])].concat());
-    let worker = ["upgrade.kubeadm", "upgrade.node", "upgrade.kubelet", "upgrade.stamp"];
+    let worker = ["upgrade.node", "upgrade.kubelet", "upgrade.stamp"];
     assert_eq!(of("node3"), [staged(&images), turn(&worker)].concat());
     assert_eq!(of(CONTROLLER), ["kubeconfig.operator"]);
 }

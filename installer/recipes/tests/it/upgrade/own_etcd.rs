@@ -43,7 +43,7 @@ fn members_are_replaced_one_after_the_other_before_the_control_planes_and_with_t
         ("etcd1/upgrade.other-members", "etcd1/upgrade.member"),
         ("etcd1/upgrade.member", "etcd2/upgrade.other-members"),
         ("etcd2/upgrade.member", "etcd3/upgrade.other-members"),
-        ("etcd3/upgrade.member", "node1/upgrade.kubeadm"),
+        ("etcd3/upgrade.member", "node1/upgrade.preflight"),
     ] {
         assert!(before(&plan, one, other), "{one} is not before {other}");
     }
