@@ -4,6 +4,7 @@
 #   HOSTS      NAME=ADDRESS of each, control planes first      CONTROL_PLANES   how many of them (1)      KEY    for ssh
 #   FILES      upstream's downloads, as folders                REGISTRY         address of the registry
 #   FLANNEL    flannel's manifest                              WORK             for known_hosts
+#   ETCD       kubeadm's `etcd`, on one line (its own)
 set -euo pipefail
 read -ra hosts <<< "$HOSTS"
 masters=${CONTROL_PLANES:-1}
@@ -108,6 +109,7 @@ kubernetesVersion: v1.34.4
 controlPlaneEndpoint: lb.lab.kubexm.internal:6443
 apiServer: {certSANs: [lb.lab.kubexm.internal, localhost, 127.0.0.1, $HOST, "$ADDRESS"]}
 networking: {dnsDomain: cluster.local, podSubnet: 10.233.64.0/18, serviceSubnet: 10.233.0.0/18}
+${ETCD:-}
 ---
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration

@@ -18,7 +18,7 @@ by_hand() {
   rm -rf "$WORK/by-hand"
   mkdir -p "$WORK/by-hand"
   lab in-net env HOSTS="a1=10.77.0.31 a2=10.77.0.32" KEY="$LAB/id" FILES="$LAB/origin" REGISTRY=10.77.0.1:5000 WORK="$WORK/by-hand" \
-    FLANNEL="$ROOT/tests/lab/kube-flannel.yaml" bash "$ROOT/tests/bench/by-hand.sh" > "$WORK/by-hand.log" 2>&1 ||
+    FLANNEL="$ROOT/tests/lab/kube-flannel.yaml" ETCD="${ETCD_OF_KUBEADM:-}" bash "$ROOT/tests/bench/by-hand.sh" > "$WORK/by-hand.log" 2>&1 ||
     { tail -n 30 "$WORK/by-hand.log"; return 1; }
 }
 trees_of() { local host; for host in a1 a2; do tree "$host" > "$WORK/tree-$1-$host" || return 1; done; }

@@ -9,7 +9,7 @@ mod sample;
 use kubexm_plan::Pipeline;
 use kubexm_spec::cluster::{EtcdKind, RegistryKind};
 
-pub use fleets::{ADOPTED, FLEETS, LOST, RENEWED, SAMPLES};
+pub use fleets::{ADOPTED, ADOPTED_ETCD, FLEETS, LOST, RENEWED, SAMPLES};
 pub use sample::{MOVED, Sample};
 
 /// The sample whose name begins so: places in [`FLEETS`] change with every new one.

@@ -71,7 +71,8 @@ pub fn answer(bytes: &[u8]) {
         Response::EtcdAnswered { answer } => {
             let endpoints = answer.endpoints.iter().map(|one| one.endpoint.clone()).collect();
             let [ca, certificate, prefix] = [const { String::new() }; 3];
-            answers::etcd("a", &EtcdAsk { endpoints, ca, certificate, prefix, of: None }, answer).err()
+            answers::etcd("a", &EtcdAsk { endpoints, ca, certificate, prefix, of: None, as_api_server: false }, answer)
+                .err()
         }
         Response::Provided { value } => provided(&value.0),
         Response::Probed { answer } => {

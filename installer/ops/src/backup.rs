@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Seek as _, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Component, Path};
 use std::str::FromStr;
 
 use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk, CHUNK, SNAPSHOT_MEMBER, SnapshotFacts, is_plain};
@@ -12,7 +12,7 @@ use kubexm_plan::{Op, etcd};
 use kubexm_spec::digest::Hasher;
 
 use crate::system::Program;
-use crate::{Machine, OpError, age_file, dispatch, fsio, snapshot};
+use crate::{Machine, OpError, age_file, api_server_etcd, dispatch, fsio, snapshot};
 
 /// Files and folders that are in a backup, where they exist. PKI has the keys of the authorities.
 const FILES: [&str; 12] = [
@@ -153,6 +153,7 @@ impl<W: Write> Write for Hashing<W> {
 
 fn write(machine: &Machine, database: &str, encryptor: age::Encryptor, path: &Path) -> Result<Archive, OpError> {
     let failed = OpError::path("write", path);
+    let of_etcd = of_etcd(machine)?;
     let (folder, name) = crate::dirfd::DirFd::of(path)?;
     let access = fsio::Access::mode(0o600);
     let mut archive = None;
@@ -162,7 +163,7 @@ fn write(machine: &Machine, database: &str, encryptor: age::Encryptor, path: &Pa
         // A link stays one: it is not followed out of a folder.
         tar.follow_symlinks(false);
         tar.append_path_with_name(machine.path(database), SNAPSHOT_MEMBER)?;
-        for path in FILES {
+        for path in FILES.into_iter().chain(of_etcd.iter().map(String::as_str)) {
             let real = machine.path(path);
             let inside = format!("files{path}");
             if real.is_dir() {
@@ -177,6 +178,20 @@ fn write(machine: &Machine, database: &str, encryptor: age::Encryptor, path: &Pa
         Ok(())
     })?;
     archive.ok_or_else(|| failed(std::io::Error::other("it was not finished")))
+}
+
+/// What the API server reaches an etcd of others with, where that is in a folder of theirs.
+fn of_etcd(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let Some(access) = api_server_etcd::access(machine)? else { return Ok(Vec::new()) };
+    let is_new = |path: &&str| {
+        let below = FILES.iter().any(|folder| Path::new(path).starts_with(folder));
+        let plain = Path::new(path).components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+        plain && path.starts_with('/') && !below
+    };
+    let mut all: Vec<String> = access.files().into_iter().filter(is_new).map(str::to_owned).collect();
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
 }
 
 /// Up to [`CHUNK`] bytes.

@@ -4,21 +4,28 @@ use kubexm_plan::ClusterId;
 use kubexm_plan::etcd_check::{EndpointAnswer, EtcdAnswer, EtcdAsk, KeysOf};
 
 use crate::etcd_keys::{self, Keys};
-use crate::ops::act::members::Client;
+use crate::ops::act::members::{self, Client};
 use crate::{Machine, OpError};
 
 /// With the key of the ask's certificate; or with what the host's API server has, where it is asked whose the keys are.
 pub fn ask(machine: &Machine, ask: &EtcdAsk, key: &[u8]) -> EtcdAnswer {
     if let Some(cluster) = ask.of {
-        let answered = whose(machine, ask, cluster);
-        let silent = |endpoint: &String| EndpointAnswer { endpoint: endpoint.clone(), ..EndpointAnswer::default() };
-        let endpoints = ask.endpoints.iter().map(silent).collect();
-        return match answered {
-            Ok((keys, of)) => EtcdAnswer { endpoints, keys: Some(keys), keys_of: Some(of), ..EtcdAnswer::default() },
-            Err(error) => EtcdAnswer { endpoints, why: Some(error.full()), ..EtcdAnswer::default() },
+        return match whose(machine, ask, cluster) {
+            Ok((keys, of)) => {
+                let endpoints = unasked(ask);
+                EtcdAnswer { endpoints, keys: Some(keys), keys_of: Some(of), ..EtcdAnswer::default() }
+            }
+            Err(error) => silent(ask, &error),
         };
     }
-    let client = Client::of_bytes(ask.ca.as_bytes(), ask.certificate.as_bytes(), key);
+    let client = if ask.as_api_server {
+        match own_client(machine) {
+            Ok(client) => client,
+            Err(error) => return silent(ask, &error),
+        }
+    } else {
+        Client::of_bytes(ask.ca.as_bytes(), ask.certificate.as_bytes(), key)
+    };
     let mut answer = EtcdAnswer::default();
     for endpoint in &ask.endpoints {
         let one = match client.status(machine, endpoint) {
@@ -51,6 +58,25 @@ pub fn ask(machine: &Machine, ask: &EtcdAsk, key: &[u8]) -> EtcdAnswer {
         }
     }
     answer
+}
+
+fn silent(ask: &EtcdAsk, error: &OpError) -> EtcdAnswer {
+    EtcdAnswer { endpoints: unasked(ask), why: Some(error.full()), ..EtcdAnswer::default() }
+}
+
+fn unasked(ask: &EtcdAsk) -> Vec<EndpointAnswer> {
+    let of = |endpoint: &String| EndpointAnswer { endpoint: endpoint.clone(), ..EndpointAnswer::default() };
+    ask.endpoints.iter().map(of).collect()
+}
+
+fn own_client(machine: &Machine) -> Result<Client, OpError> {
+    let reach = members::as_api_server(machine)?;
+    reach.map(|reach| reach.client).ok_or_else(|| {
+        OpError::other(
+            "the manifest of the API server on this host names no certificate for etcd (--etcd-cafile, --etcd-certfile, --etcd-keyfile), or \
+             one of these files is not there",
+        )
+    })
 }
 
 fn whose(machine: &Machine, ask: &EtcdAsk, cluster: ClusterId) -> Result<(u64, KeysOf), OpError> {

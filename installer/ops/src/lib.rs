@@ -6,6 +6,7 @@
 
 mod adopted;
 pub mod age_file;
+mod api_server_etcd;
 mod archived;
 pub mod authority;
 pub mod backup;

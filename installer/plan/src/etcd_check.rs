@@ -20,6 +20,10 @@ pub struct EtcdAsk {
     /// cluster's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<ClusterId>,
+    /// Asked with the files that the manifest of the host's API server names, and not with ones that are sent: a control plane of a cluster
+    /// that was adopted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub as_api_server: bool,
 }
 
 /// Whose the keys below the prefix are.

@@ -2,18 +2,44 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::cluster_facts::{Certificate, EtcdMember, KubeadmCluster, KubeletFacts, NodeFacts, ProgramFacts};
+use kubexm_plan::cluster_facts::{
+    ApiServerEtcd, Certificate, EtcdAccess, EtcdMember, KubeadmCluster, KubeletFacts, NodeFacts, ProgramFacts,
+};
 use kubexm_plan::kubeadm_certificates::{AUTHORITIES, CLUSTER_CA, PKI};
 use kubexm_plan::op::KUBELET_CLIENT;
 use kubexm_plan::{ClusterFacts, runtime};
 use kubexm_spec::Digest;
-use kubexm_spec::cluster::{Cluster, Host};
+use kubexm_spec::cluster::{Cluster, EtcdKind, ExternalEtcd, Host, MaterialFile, SecretSource};
 
 /// Programs that a node has, as upstream's documentation of an installation without a package manager puts them there.
 const PROGRAMS: [&str; 5] = ["kubelet", "kubeadm", "kubectl", "etcdctl", "etcdutl"];
 
+/// As KubeKey and kubespray name them: those of the first control plane are on all of them.
+const ETCD_FILES: [&str; 3] =
+    ["/etc/ssl/etcd/ssl/ca.pem", "/etc/ssl/etcd/ssl/node-node1.pem", "/etc/ssl/etcd/ssl/node-node1-key.pem"];
+
+fn access(external: &ExternalEtcd) -> EtcdAccess {
+    let [ca, certificate, key] = ETCD_FILES.map(str::to_owned);
+    EtcdAccess { endpoints: external.endpoints.clone(), ca, certificate, key }
+}
+
 fn program(name: &str) -> ProgramFacts {
     ProgramFacts { name: name.to_owned(), path: format!("/usr/local/bin/{name}"), package: None }
+}
+
+/// A cluster with an etcd that is not kubeadm's, of one member.
+pub fn with_external_etcd(mut cluster: Cluster) -> Cluster {
+    let file = |name: &str| MaterialFile::parse(name).ok();
+    cluster.etcd.kind = EtcdKind::External;
+    cluster.role_groups.etcd.clear();
+    cluster.etcd.external = Some(ExternalEtcd {
+        endpoints: vec!["https://10.0.9.1:2379".to_owned()],
+        ca_file: file("etcd-ca.pem"),
+        cert_file: file("etcd-client.pem"),
+        key: Some(SecretSource::Env("ETCD_KEY".to_owned())),
+        prefix: "/registry".to_owned(),
+    });
+    cluster
 }
 
 /// What its hosts see of it.
@@ -30,9 +56,15 @@ pub fn running(cluster: &Cluster) -> ClusterFacts {
         leaf: None,
     };
     let mut certificates = Vec::new();
+    let external = cluster.etcd.external.as_ref().filter(|_| cluster.etcd.kind == EtcdKind::External);
     for host in &nodes {
         let of_plane = AUTHORITIES.into_iter().filter(|path| is_plane(&host.name) || *path == CLUSTER_CA);
+        let of_plane = of_plane.filter(|path| external.is_none() || *path != AUTHORITIES[1]);
         certificates.extend(of_plane.map(|path| certificate(&host.name, path, "kubernetes".to_owned())));
+        if external.is_some() && is_plane(&host.name) {
+            let files = [(ETCD_FILES[0], "etcd-ca"), (ETCD_FILES[1], "etcd-node-node1")];
+            certificates.extend(files.map(|(path, subject)| certificate(&host.name, path, subject.to_owned())));
+        }
         certificates.push(certificate(&host.name, KUBELET_CLIENT, format!("system:node:{}", host.name)));
     }
     let networks = |all: &mut dyn Iterator<Item = String>| all.collect::<Vec<_>>().join(",");
@@ -42,7 +74,10 @@ pub fn running(cluster: &Cluster) -> ClusterFacts {
     ClusterFacts {
         server_version: Some("v1.34.4".to_owned()),
         nodes: nodes.iter().map(|host| node(cluster, host)).collect(),
-        etcd: cluster.role_groups.control_plane.iter().map(member).collect(),
+        etcd: match external {
+            Some(_) => vec![member(&"etcd1".to_owned())],
+            None => cluster.role_groups.control_plane.iter().map(member).collect(),
+        },
         certificates,
         network: Some(network.plugin.to_string()),
         kubelets: nodes
@@ -53,6 +88,11 @@ pub fn running(cluster: &Cluster) -> ClusterFacts {
                 certificates: is_plane(&host.name).then(|| PKI.to_owned()),
                 server: is_plane(&host.name)
                     .then(|| format!("https://{}:{}", cluster.control_plane_name(), cluster.control_plane_port())),
+                etcd: external.filter(|_| is_plane(&host.name)).map(|external| ApiServerEtcd {
+                    access: access(external),
+                    prefix: external.prefix.clone(),
+                    lacks: Vec::new(),
+                }),
                 programs: PROGRAMS.map(program).to_vec(),
             })
             .collect(),
@@ -65,7 +105,8 @@ pub fn running(cluster: &Cluster) -> ClusterFacts {
             service_networks: networks(&mut network.service_cidrs().map(|one| one.to_string())),
             image_repository: "registry.k8s.io".to_owned(),
             own_images: BTreeMap::new(),
-            etcd_data: Some(cluster.etcd.data_dir.clone()),
+            etcd_data: external.is_none().then(|| cluster.etcd.data_dir.clone()),
+            external_etcd: external.map(access),
         }),
         ..ClusterFacts::default()
     }

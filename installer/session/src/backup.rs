@@ -1,5 +1,6 @@
 //! Backups of a cluster: made on a control plane, kept in a folder of this machine or in a bucket of S3, encrypted for the operators.
 
+mod adopted;
 mod fetched;
 
 use std::collections::BTreeMap;
@@ -229,6 +230,7 @@ impl Session<'_> {
             let text = "the cluster has no id: `kubexm-install create` gives it one, and `adopt` one that kubexm-install has not made";
             BackupError::CannotMake(text.to_owned())
         })?;
+        adopted::refuse(cluster, running)?;
         let host = healthy(fleet, cluster, running)?;
         let link = fleet
             .link_of(host)
@@ -297,7 +299,9 @@ fn healthy<'c>(fleet: &Fleet, cluster: &'c Cluster, running: &ClusterFacts) -> R
         // An etcd of kubexm's may be elsewhere: any member is asked from any control plane.
         let own = |member: &&EtcdMember| member.name == **name || cluster.etcd.kind != EtcdKind::Kubeadm;
         let mut members = running.etcd.iter().filter(own);
-        fleet.link(name).is_some() && members.any(|member| member.healthy && !member.learner)
+        fleet.link(name).is_some()
+            && adopted::has_tools(running, name)
+            && members.any(|member| member.healthy && !member.learner)
     };
     let planes = &cluster.role_groups.control_plane;
     planes.iter().find(works).map(String::as_str).ok_or_else(|| {

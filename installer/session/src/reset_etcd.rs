@@ -91,7 +91,8 @@ pub(crate) async fn find<'a>(
     let gone = || refused(vec![format!("{host} is not connected any more")]);
     let link = fleet.link_of(host).ok_or_else(gone)?;
     let [ca, certificate] = [const { String::new() }; 2];
-    let ask = EtcdAsk { endpoints: endpoints.clone(), ca, certificate, prefix: external.prefix.clone(), of: Some(id) };
+    let (prefix, of, as_api_server) = (external.prefix.clone(), Some(id), false);
+    let ask = EtcdAsk { endpoints: endpoints.clone(), ca, certificate, prefix, of, as_api_server };
     let answer = link.link().ask_etcd(&ask, &[]).await.map_err(|error| SessionError::links([error]))?;
     let (Some(keys), Some(of)) = (answer.keys, answer.keys_of) else {
         let why = answer.why.unwrap_or_else(|| "it does not say how many keys there are".to_owned());

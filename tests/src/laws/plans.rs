@@ -8,7 +8,7 @@ use kubexm_engine::events::Silent;
 use kubexm_engine::{ClusterPki, Outcome};
 use kubexm_plan::backup::{Archive, BackupAnswer, BackupAsk};
 use kubexm_plan::kubeadm_certificates::AUTHORITIES;
-use kubexm_plan::{CheckedPlan, ClusterFacts, Facts, Plan, ledger, lint};
+use kubexm_plan::{CheckedPlan, ClusterFacts, Facts, Plan, etcd, ledger, lint};
 use kubexm_recipes::{
     AdoptContext, AdoptionInput, DeleteContext, Drain, OwnAuthorities, PruneContext, Renew, RenewContext, ResetContext,
     ResetHost, RestoreContext, sample_adoption,
@@ -96,7 +96,13 @@ pub(super) async fn running_adopted<F: Fleet>(sample: &Sample, fleet: &F) -> Res
     }
     let planes = &cluster.role_groups.control_plane;
     let certificates = planes.iter().flat_map(|plane| fleet.certificates(plane)).collect();
-    Ok(ClusterFacts { kubeadm: whole.kubeadm, kubelets: whole.kubelets, certificates, ..found })
+    let mut kubeadm = whole.kubeadm;
+    // The fake's control planes have the files where kubexm has put them.
+    if let Some(access) = kubeadm.as_mut().and_then(|kubeadm| kubeadm.external_etcd.as_mut()) {
+        let [ca, certificate, key] = [etcd::CLIENT_CA, etcd::CLIENT_CERT, etcd::CLIENT_KEY].map(str::to_owned);
+        (access.ca, access.certificate, access.key) = (ca, certificate, key);
+    }
+    Ok(ClusterFacts { kubeadm, kubelets: whole.kubelets, certificates, ..found })
 }
 
 /// When, in seconds of Unix time, and what is renewed: as with `--force`.

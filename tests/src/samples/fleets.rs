@@ -326,6 +326,17 @@ pub const ADOPTED: Sample = Sample {
     ..ONE
 };
 
+/// The same over an etcd outside of kubeadm's control.
+pub const ADOPTED_ETCD: Sample = Sample {
+    name: "two control planes over an etcd of others, and a worker, without a registry",
+    hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+    roles: "{master: [node1, node2], worker: [node3]}",
+    spec: "  registry: {type: none}\n  etcd: {type: external, externalConfig: {endpoints: [\"https://10.0.9.1:2379\"], caFile: etcd/ca.crt, \
+           certFile: etcd/client.crt, keyFrom: {env: ETCD_KEY}}}\n",
+    upgraded: MINOR,
+    ..ONE
+};
+
 /// Clusters whose authorities are renewed, for a century; kubeadm's etcd, and one of kubexm's.
 pub const RENEWED: [Sample; 2] = [
     Sample {

@@ -4,7 +4,7 @@
 
 use kubexm_plan::Pipeline;
 use kubexm_tests::laws::{Case, Simulated};
-use kubexm_tests::samples::{ADOPTED, FLEETS, SAMPLES};
+use kubexm_tests::samples::{ADOPTED, ADOPTED_ETCD, FLEETS, SAMPLES};
 
 fn settings() -> insta::Settings {
     let mut settings = insta::Settings::clone_current();
@@ -41,6 +41,13 @@ async fn every_pipeline_has_a_golden_plan() {
 async fn the_upgrade_of_an_adopted_cluster_has_a_golden_plan() {
     let case = Case::<Simulated>::of_adopted_upgrade(&ADOPTED).await.expect("a plan");
     settings().bind(|| insta::assert_snapshot!("upgrade-adopted", in_order(&case.plan().render())));
+}
+
+/// Nothing of its etcd is in it but the question whether that is healthy.
+#[tokio::test]
+async fn the_upgrade_of_an_adopted_cluster_over_an_etcd_of_others_has_a_golden_plan() {
+    let case = Case::<Simulated>::of_adopted_upgrade(&ADOPTED_ETCD).await.expect("a plan");
+    settings().bind(|| insta::assert_snapshot!("upgrade-adopted-etcd", in_order(&case.plan().render())));
 }
 
 /// The certificates of its members and clients, beside those that every cluster has.

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject as _;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::gaps::Gaps;
-use crate::{Machine, fsio};
+use crate::{Machine, OpError, api_server_etcd, fsio};
 
 /// The files of kubeadm, kubelet, etcd, the depot and the registry; each exists only on some hosts.
 const FILES: [&str; 24] = [
@@ -51,10 +51,15 @@ const KUBECONFIGS: [&str; 5] = [
 /// It names the file of kubelet's certificate, once kubelet has one, and has a certificate in it only until then.
 const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
 
+/// So many files of a folder are looked at, and no longer ones: of each node of a cluster one at most.
+const MOST: usize = 500;
+const LONGEST: u64 = 1 << 20;
+
 pub(super) fn look(machine: &Machine, host: &str) -> (Vec<Certificate>, Vec<Gap>) {
     let mut gaps = Gaps::of(host);
     let mut found = Vec::new();
-    for path in FILES.into_iter().chain(KUBECONFIGS) {
+    let of_etcd = gaps.note("certificates of etcd", of_etcd(machine)).unwrap_or_default();
+    for path in FILES.into_iter().chain(KUBECONFIGS).chain(of_etcd.iter().map(String::as_str)) {
         let what = format!("certificate {path}");
         let Some(Some(bytes)) = gaps.note(&what, fsio::read(&machine.path(path))) else { continue };
         let file = Digest::of(&bytes);
@@ -72,6 +77,50 @@ pub(super) fn look(machine: &Machine, host: &str) -> (Vec<Certificate>, Vec<Gap>
         }
     }
     (found, gaps.found)
+}
+
+/// Files of an etcd that is neither kubeadm's nor kubexm's: what the API server's manifest names, and what the same CA has signed beside
+/// them (`member-a1.pem`). Others in that folder are nobody's business.
+fn of_etcd(machine: &Machine) -> Result<Vec<String>, OpError> {
+    let Some(access) = api_server_etcd::access(machine)? else { return Ok(Vec::new()) };
+    let is_known = |path: &str| FILES.contains(&path);
+    let mut all: Vec<String> = [&access.ca, &access.certificate].into_iter().cloned().collect();
+    let folder = access.certificate.rsplit_once('/').map_or("/", |(folder, _)| folder);
+    let ca = fsio::read(&machine.path(&access.ca))?.and_then(|bytes| named(&bytes)).map(|(subject, _)| subject);
+    if !is_known(&access.certificate) && ca.is_some() {
+        for name in names(machine, folder)? {
+            let path = format!("{folder}/{name}");
+            let issuer = fsio::read(&machine.path(&path))?.and_then(|bytes| named(&bytes)).map(|(_, issuer)| issuer);
+            if issuer == ca {
+                all.push(path);
+            }
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    all.retain(|path| !is_known(path));
+    Ok(all)
+}
+
+/// Names of files in a folder that can be certificates, and no keys.
+fn names(machine: &Machine, folder: &str) -> Result<Vec<String>, OpError> {
+    let real = machine.path(folder);
+    let entries = std::fs::read_dir(&real).map_err(OpError::path("list", &real))?;
+    let names = entries.filter_map(|entry| {
+        let entry = entry.ok()?;
+        let small = entry.path().metadata().is_ok_and(|found| found.is_file() && found.len() <= LONGEST);
+        let name = entry.file_name().into_string().ok()?;
+        let is_one = (name.ends_with(".pem") || name.ends_with(".crt")) && !name.ends_with("-key.pem");
+        (small && is_one).then_some(name)
+    });
+    Ok(names.take(MOST).collect())
+}
+
+/// Whose a certificate is, and who has signed it, as they are written.
+fn named(pem: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let der = CertificateDer::from_pem_slice(pem).ok()?;
+    let (_, certificate) = X509Certificate::from_der(&der).ok()?;
+    Some((certificate.subject().as_raw().to_vec(), certificate.issuer().as_raw().to_vec()))
 }
 
 /// The certificate (`client-certificate-data`) or the key (`client-key-data`) in a kubeconfig.

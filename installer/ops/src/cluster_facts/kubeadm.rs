@@ -1,7 +1,7 @@
 //! What kubeadm has recorded of the cluster, and what kubelet's files on this host name.
 
 use kubexm_charts::documents;
-use kubexm_plan::cluster_facts::{KubeadmCluster, KubeletFacts};
+use kubexm_plan::cluster_facts::{EtcdAccess, KubeadmCluster, KubeletFacts};
 use serde_json::Value;
 
 use crate::{Machine, OpError, fsio, kube, paths};
@@ -33,7 +33,7 @@ pub(super) fn of_config_map(object: &Value) -> Result<KubeadmCluster, String> {
         .map_err(|why| format!("ClusterConfiguration of the ConfigMap kubeadm-config cannot be read: {why}"))?;
     let config = Value::Object(config);
     let text = |path: &str| config.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let external = config.pointer("/etcd/external").is_some();
+    let external = config.pointer("/etcd/external");
     let own = OWN_IMAGES.into_iter().map(|path| (path, text(&format!("/{}", path.replace('.', "/")))));
     let own_images = own.filter(|(_, value)| !value.is_empty()).map(|(path, value)| (path.to_owned(), value));
     Ok(KubeadmCluster {
@@ -45,8 +45,19 @@ pub(super) fn of_config_map(object: &Value) -> Result<KubeadmCluster, String> {
         service_networks: text("/networking/serviceSubnet"),
         image_repository: text("/imageRepository"),
         own_images: own_images.collect(),
-        etcd_data: (!external).then(|| text("/etcd/local/dataDir")),
+        etcd_data: external.is_none().then(|| text("/etcd/local/dataDir")),
+        external_etcd: external.map(|external| EtcdAccess {
+            endpoints: texts(external.get("endpoints")),
+            ca: text("/etcd/external/caFile"),
+            certificate: text("/etcd/external/certFile"),
+            key: text("/etcd/external/keyFile"),
+        }),
     })
+}
+
+fn texts(list: Option<&Value>) -> Vec<String> {
+    let items = list.and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(|one| one.as_str().map(str::to_owned)).collect()
 }
 
 /// None on a host that is no node.
@@ -59,7 +70,7 @@ pub(super) fn kubelet(machine: &Machine, host: &str) -> Result<Option<KubeletFac
     let admin = fsio::read_text(&machine.path(paths::ADMIN_CONF))?.unwrap_or_default();
     let server = server_of(&admin).map(str::to_owned);
     let (host, runtime) = (host.to_owned(), endpoint(machine)?);
-    Ok(Some(KubeletFacts { host, runtime, certificates, server, programs: Vec::new() }))
+    Ok(Some(KubeletFacts { host, runtime, certificates, server, etcd: None, programs: Vec::new() }))
 }
 
 /// Which folder the API server reads its certificate from.
@@ -115,7 +126,7 @@ mod tests {
             .own_images;
         let pinned: Vec<_> = pinned.iter().map(|(path, value)| (path.as_str(), value.as_str())).collect();
         assert_eq!(pinned, [("dns.imageRepository", "r.example/dns"), ("etcd.local.imageTag", "3.5.9-0")]);
-        assert_eq!(of("etcd:\n  external:\n    endpoints: [https://e:2379]\n").unwrap().etcd_data, None);
+        assert_eq!(read.external_etcd, None);
         assert!(of("").unwrap_err().contains("no ClusterConfiguration"));
         let manifest = "  - command:\n    - kube-apiserver\n    - --tls-cert-file=/etc/kubernetes/ssl/apiserver.crt\n";
         assert_eq!(certificates_of(manifest), Some("/etc/kubernetes/ssl"));
@@ -123,5 +134,35 @@ mod tests {
         let kubeconfig = "clusters:\n- cluster:\n    server: https://lb:6443\n  name: lab\n";
         assert_eq!(server_of(kubeconfig), Some("https://lb:6443"));
         assert!(of("- a").unwrap_err().contains("cannot be read"));
+    }
+
+    /// As KubeKey (v1beta2), kubeadm 1.22 to 1.30 (v1beta3) and later ones (v1beta4) have it: the fields are the same. kubeadm 1.35 knows
+    /// `httpEndpoints` besides, which no API server is given.
+    #[test]
+    fn an_etcd_that_is_not_kubeadms_is_read_from_every_version_of_the_configuration() {
+        let external = "caFile: /etc/ssl/etcd/ssl/ca.pem\n    certFile: /etc/ssl/etcd/ssl/node-a1.pem\n    endpoints:\n    - \
+                        https://10.0.0.5:2379\n    - https://10.0.0.6:2379\n    keyFile: /etc/ssl/etcd/ssl/node-a1-key.pem\n";
+        for (version, more) in [
+            ("v1beta2", "apiServer:\n  extraArgs:\n    authorization-mode: Node,RBAC\n"),
+            ("v1beta3", "apiServer:\n  extraArgs:\n    authorization-mode: Node,RBAC\n"),
+            ("v1beta4", "apiServer:\n  extraArgs:\n  - name: authorization-mode\n    value: Node,RBAC\n"),
+            ("v1beta4", "proxy: {}\n"),
+        ] {
+            let text = format!(
+                "apiVersion: kubeadm.k8s.io/{version}\nkind: ClusterConfiguration\n{more}etcd:\n  external:\n    {external}{}",
+                if more.starts_with("proxy") { "    httpEndpoints:\n    - http://10.0.0.5:2381\n" } else { "" }
+            );
+            let read = of(&text).unwrap();
+            assert_eq!(read.etcd_data, None);
+            let access = read.external_etcd.unwrap();
+            assert_eq!(access.endpoints, ["https://10.0.0.5:2379", "https://10.0.0.6:2379"], "{version}");
+            assert_eq!(
+                access.files(),
+                ["/etc/ssl/etcd/ssl/ca.pem", "/etc/ssl/etcd/ssl/node-a1.pem", "/etc/ssl/etcd/ssl/node-a1-key.pem"]
+            );
+        }
+        // Without TLS.
+        let bare = of("etcd:\n  external:\n    endpoints: [http://e:2379]\n").unwrap();
+        assert_eq!((bare.etcd_data, bare.external_etcd.unwrap().files()), (None, [""; 3]));
     }
 }

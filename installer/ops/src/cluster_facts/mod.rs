@@ -17,7 +17,7 @@ use kubexm_plan::network;
 use kubexm_spec::cluster::{Keyword as _, NetworkPlugin};
 
 use crate::ops::stamp;
-use crate::{Machine, kube, timers};
+use crate::{Machine, api_server_etcd, kube, timers};
 use gaps::Gaps;
 
 /// `host` is the name in cluster.yaml. A host that is not a control plane reports only its own certificates, and its part of the
@@ -62,6 +62,10 @@ pub fn collect(machine: &Machine, host: &str) -> ClusterFacts {
             }
             Err(_) => gaps.add("etcd members", "they were not listed, because of a fault of this program"),
         }
+    }
+    for kubelet in &mut facts.kubelets {
+        let named = facts.kubeadm.as_ref().and_then(|kubeadm| kubeadm.external_etcd.as_ref());
+        kubelet.etcd = gaps.note("etcd of the API server", api_server_etcd::look(machine, named)).flatten();
     }
     facts.gaps = gaps.found;
     facts

@@ -23,6 +23,7 @@ const TEMPORARY: &str = "/etc/kubernetes/tmp";
 const DRY_RUNS: &str = "kubeadm-upgrade-dryrun";
 const LIMIT_S: u64 = 240;
 const API_SERVER: &str = "kube-apiserver";
+const ETCD: &str = "etcd";
 
 pub(super) fn look(machine: &Machine, upgrade: &KubeadmUpgrade) -> Result<ProbeAnswer, OpError> {
     let version = &upgrade.version;
@@ -76,7 +77,10 @@ fn lacks_images(machine: &Machine, upgrade: &KubeadmUpgrade) -> Result<Option<St
     let loaded: BTreeSet<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let text = output.stdout();
     let asked = text.lines().map(str::trim).filter(|line| line.contains('/') && !line.contains(' '));
-    let lacking: Vec<&str> = asked.filter(|image| !loaded.contains(image)).collect();
+    // It is asked without the cluster's configuration, and lists an etcd of its own that a cluster with another one does not run.
+    let of_etcd = format!("{repository}/{ETCD}:");
+    let unused = |image: &&str| image.starts_with(&of_etcd) && !upgrade.images.contains_key(ETCD);
+    let lacking: Vec<&str> = asked.filter(|image| !loaded.contains(image) && !unused(image)).collect();
     Ok((!lacking.is_empty()).then(|| {
         format!(
             "kubeadm {version} would pull {}, which the bundle does not have: build the bundle with these tags (an overlay of the \

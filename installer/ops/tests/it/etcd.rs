@@ -245,6 +245,7 @@ fn an_etcd_is_asked_for_versions_members_and_keys_without_a_file_on_the_host() {
             certificate: "pem".to_owned(),
             prefix: "/registry".to_owned(),
             of: None,
+            as_api_server: false,
         };
         etcd_check::ask(&host.machine, &ask, b"key")
     };

@@ -90,7 +90,8 @@ fn without_the_certificate_or_a_member_that_answers_nothing_is_taken_for_deleted
 fn whose(own: &[(&str, &str)]) -> EtcdAnswer {
     let [ca, certificate] = [const { String::new() }; 2];
     let endpoints = vec![ENDPOINT.to_owned()];
-    let ask = EtcdAsk { endpoints, ca, certificate, prefix: "/registry".to_owned(), of: Some(id()) };
+    let ask =
+        EtcdAsk { endpoints, ca, certificate, prefix: "/registry".to_owned(), of: Some(id()), as_api_server: false };
     etcd_check::ask(&host(own, None).machine, &ask, &[])
 }
 

@@ -34,6 +34,43 @@ pub struct KubeadmCluster {
     /// `etcd.local.dataDir`; none if etcd is not kubeadm's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_data: Option<String>,
+    /// `etcd.external`; none if etcd is kubeadm's. Its fields are the same in v1beta2, v1beta3 and v1beta4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_etcd: Option<EtcdAccess>,
+}
+
+/// How API servers reach an etcd that is not kubeadm's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdAccess {
+    /// `https://10.0.0.5:2379`, in their order.
+    pub endpoints: Vec<String>,
+    /// The file of its CA on a control plane, `/etc/ssl/etcd/ssl/ca.pem`; empty without TLS, as the two others.
+    pub ca: String,
+    /// The file of the client's certificate.
+    pub certificate: String,
+    /// The file of its key.
+    pub key: String,
+}
+
+impl EtcdAccess {
+    /// Its three files.
+    pub fn files(&self) -> [&str; 3] {
+        [&self.ca, &self.certificate, &self.key]
+    }
+}
+
+/// The etcd of an API server, where that is not kubeadm's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiServerEtcd {
+    /// By the flags in its manifest.
+    pub access: EtcdAccess,
+    /// What its keys begin with (`--etcd-prefix`).
+    pub prefix: String,
+    /// Files that [`KubeadmCluster::external_etcd`] names, and that are not on this host: `kubeadm upgrade` writes them into the manifest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<String>,
 }
 
 /// A host that kubeadm has made a node, by its own files.
@@ -51,6 +88,9 @@ pub struct KubeletFacts {
     /// Which API server its admin.conf names, `https://lb.example.com:6443`. None on a host without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+    /// The etcd of its API server; none on a host without one, and where etcd is kubeadm's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<ApiServerEtcd>,
     /// Programs of Kubernetes; only of a host whose cluster was adopted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramFacts>,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::ClusterId;
 use crate::timers::TimerRun;
 pub use applied::AppliedCluster;
-pub use kubeadm::{KUBEADM_CONFIG, KubeadmCluster, KubeletFacts, PROGRAMS, ProgramFacts};
+pub use kubeadm::{ApiServerEtcd, EtcdAccess, KUBEADM_CONFIG, KubeadmCluster, KubeletFacts, PROGRAMS, ProgramFacts};
 
 /// The schema of [`ClusterFacts`].
 pub const SCHEMA: &str = "kubexm.io/cluster-facts/v1";

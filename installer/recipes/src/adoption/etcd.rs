@@ -1,7 +1,9 @@
-//! etcd: kubeadm's own, with one member on each control plane of cluster.yaml.
+//! etcd: kubeadm's own, with one member on each control plane of cluster.yaml; or one outside of kubeadm's control.
 
+use kubexm_plan::cluster_facts::EtcdAccess;
 use kubexm_spec::cluster::EtcdKind;
 
+use super::external_etcd;
 use super::input::AdoptionInput;
 use super::item::Items;
 
@@ -12,17 +14,16 @@ pub(super) fn compare(input: &AdoptionInput<'_>, items: &mut Items) {
     // Without it nothing of etcd is known either, and that is said.
     let Some(kubeadm) = &running.kubeadm else { return };
     let Some(data) = &kubeadm.etcd_data else {
-        let fix = "a cluster whose etcd is not kubeadm's cannot be adopted yet";
-        return items.in_the_way(None, WHAT, ("an etcd outside of kubeadm's control", None), fix);
+        let unknown = EtcdAccess::default();
+        let recorded = kubeadm.external_etcd.as_ref().unwrap_or(&unknown);
+        return match (cluster.etcd.kind, &cluster.etcd.external) {
+            (EtcdKind::External, Some(external)) => external_etcd::compare(input, recorded, external, items),
+            _ => external_etcd::unnamed(input, recorded, items),
+        };
     };
     if cluster.etcd.kind != EtcdKind::Kubeadm {
-        let fix = "leave spec.etcd.type out of cluster.yaml: this etcd is kubeadm's";
-        return items.in_the_way(
-            None,
-            WHAT,
-            ("kubeadm's, on the control planes", Some(cluster.etcd.kind.to_string())),
-            fix,
-        );
+        let found = ("kubeadm's, on the control planes", Some(cluster.etcd.kind.to_string()));
+        return items.in_the_way(None, WHAT, found, external_etcd::OF_KUBEADM);
     }
     items.compared(None, "data folder of etcd", data, &cluster.etcd.data_dir);
     if running.etcd.is_empty() {
@@ -39,12 +40,7 @@ pub(super) fn compare(input: &AdoptionInput<'_>, items: &mut Items) {
             continue;
         }
         let at = Some(member.name.as_str());
-        let state = match (member.healthy, member.learner) {
-            (true, false) => "healthy",
-            (true, true) => "a learner",
-            (false, _) => "not healthy",
-        };
-        items.compared(at, "member of etcd", state, "healthy");
+        items.compared(at, "member of etcd", external_etcd::state(member), "healthy");
         if let (Some(found), Some(wanted)) = (&member.version, input.bundle.and_then(|bundle| bundle.etcd.as_ref())) {
             items.compared(at, "version of etcd", found, wanted);
         }

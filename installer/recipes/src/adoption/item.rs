@@ -47,6 +47,8 @@ pub(super) struct Items(Vec<AdoptionItem>);
 const MOST: usize = 40;
 /// Most characters of what was found.
 const LONGEST: usize = 400;
+/// The same of what can be done: lines for cluster.yaml with the endpoints of an etcd of several members.
+const LONGEST_FIX: usize = 1_200;
 
 impl Items {
     /// What is in the way first; of many of one kind the first ones, and long texts cut.
@@ -57,8 +59,8 @@ impl Items {
             *count += 1;
             if *count <= MOST {
                 // What hosts say begins no line of its own.
-                item.found = cut(&one_line(&item.found));
-                item.fix = item.fix.as_deref().map(|fix| cut(&one_line(fix)));
+                item.found = cut(&one_line(&item.found), LONGEST);
+                item.fix = item.fix.as_deref().map(|fix| cut(&one_line(fix), LONGEST_FIX));
                 shown.push(item);
             }
         }
@@ -122,8 +124,8 @@ impl Items {
     }
 }
 
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+fn cut(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
         None => text.to_owned(),
         Some((at, _)) => format!("{}...", text.split_at(at).0),
     }

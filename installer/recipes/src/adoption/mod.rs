@@ -8,6 +8,7 @@
 mod cluster;
 mod endpoint;
 mod etcd;
+mod external_etcd;
 mod hosts;
 mod input;
 mod item;
@@ -21,6 +22,8 @@ use kubexm_spec::cluster::Cluster;
 
 use crate::error::RecipeError;
 pub(crate) use endpoint::no_operator;
+pub use external_etcd::other_etcd;
+pub(crate) use external_etcd::{is_of as is_of_their_etcd, is_same as same_endpoints, kubelet_etcd};
 pub use input::{AdoptionInput, Origin};
 use item::Items;
 pub use item::{AdoptionItem, Verdict};
@@ -67,7 +70,7 @@ impl Adoption {
 }
 
 /// Whether a cluster was adopted, by what its control planes say: others have no part in it.
-pub(crate) fn is_adopted(cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> bool {
+pub fn is_adopted(cluster: &Cluster, facts: &BTreeMap<String, Facts>) -> bool {
     let planes = &cluster.role_groups.control_plane;
     planes.iter().filter_map(|name| facts.get(name)?.stamp.as_ref()).any(|stamp| stamp.adopted)
 }

@@ -109,7 +109,7 @@ fn only_stamps_are_planned_the_first_control_planes_first_and_all_of_them_are_ro
 #[test]
 fn what_later_commands_would_go_wrong_by_is_in_the_way() {
     type Bend = fn(&mut Site);
-    let cases: [(&str, Bend); 25] = [
+    let cases: [(&str, Bend); 27] = [
         ("pod network", |site| site.kubeadm().pod_networks = "10.1.0.0/16".to_owned()),
         ("pod network", |site| site.kubeadm().pod_networks = String::new()),
         ("service network", |site| site.kubeadm().service_networks = "10.96.0.0/12".to_owned()),
@@ -117,6 +117,10 @@ fn what_later_commands_would_go_wrong_by_is_in_the_way() {
         ("kubeadm", |site| site.running.kubeadm = None),
         ("API server", |site| site.running.server_version = None),
         ("etcd", |site| site.kubeadm().etcd_data = None),
+        ("etcd", |site| {
+            site.running = sample_adoption::running(&sample_adoption::with_external_etcd(sample::fleet(2, 1)))
+        }),
+        ("etcd", |site| site.cluster = sample_adoption::with_external_etcd(sample::fleet(2, 1))),
         ("etcd", |site| site.cluster.etcd.kind = EtcdKind::Kubexm),
         ("members of etcd", |site| site.running.etcd.clear()),
         ("member of etcd", |site| site.running.etcd[1].name = "old1".to_owned()),
@@ -263,4 +267,122 @@ fn a_node_that_says_very_much_does_not_push_the_rest_out_of_sight() {
     assert_eq!(found.of_verdict(Verdict::InTheWay).count(), 41);
     assert!(found.items.iter().all(|item| item.found.chars().count() <= 403));
     assert!(found.in_the_way().iter().any(|line| line.contains("4960 more like these")));
+}
+
+/// Over an etcd outside of kubeadm's control, which cluster.yaml names.
+fn over_etcd_of_others() -> Site {
+    let cluster = sample_adoption::with_external_etcd(sample::fleet(2, 1));
+    let running = sample_adoption::running(&cluster);
+    Site { cluster, running, ..Site::agreeing() }
+}
+
+fn etcd(site: &mut Site, host: &str) -> &mut kubexm_plan::cluster_facts::ApiServerEtcd {
+    site.running.kubelets.iter_mut().find(|one| one.host == host).unwrap().etcd.as_mut().unwrap()
+}
+
+#[test]
+fn an_etcd_of_others_that_cluster_yaml_names_is_known_with_its_members_and_files() {
+    let site = over_etcd_of_others();
+    let found = site.found();
+    assert_eq!(named(&found, Verdict::InTheWay), Vec::<String>::new());
+    assert_eq!(named(&found, Verdict::Differs), Vec::<String>::new());
+    let known = named(&found, Verdict::Known);
+    for what in [
+        "endpoints of etcd",
+        "member of etcd",
+        "etcd of the API server of node1",
+        "prefix in etcd of node2",
+        "files for etcd of node2",
+        "CA of etcd of node2",
+    ] {
+        assert!(known.iter().any(|known| known == what), "{what}: {known:#?}");
+    }
+    let unknown = named(&found, Verdict::Unknown);
+    assert_eq!(unknown, ["pod network's settings", "other settings", "version of etcd", "certificates for etcd"]);
+    assert_eq!(site.plan().unwrap().steps.len(), 3);
+}
+
+#[test]
+fn what_of_an_etcd_of_others_is_another_one_is_in_the_way_and_what_is_only_different_is_kept() {
+    type Bend = fn(&mut Site);
+    let in_the_way: [(&str, &str, Bend); 6] = [
+        ("endpoints of etcd", "write `endpoints: [\"https://10.0.9.1:2379\"]`", |site| {
+            site.cluster.etcd.external.as_mut().unwrap().endpoints = vec!["https://10.0.9.2:2379".to_owned()];
+        }),
+        // One that is missing in cluster.yaml would be missing in what an upgrade asks.
+        ("endpoints of etcd", "\"https://10.0.9.2:2379\"]`", |site| {
+            site.kubeadm().external_etcd.as_mut().unwrap().endpoints.push("https://10.0.9.2:2379".to_owned());
+        }),
+        ("endpoints of etcd", "by https://", |site| {
+            site.kubeadm().external_etcd.as_mut().unwrap().endpoints = vec!["http://10.0.9.1:2379".to_owned()];
+        }),
+        ("prefix in etcd of node2", "write `prefix: /lab`", |site| etcd(site, "node2").prefix = "/lab".to_owned()),
+        ("etcd of the API server of node2", "another etcd", |site| {
+            etcd(site, "node2").access.endpoints = vec!["https://10.0.9.9:2379".to_owned()];
+        }),
+        ("etcd of the API server of node1", "find out which etcd", |site| site.running.kubelets[0].etcd = None),
+    ];
+    for (what, fix, bend) in in_the_way {
+        let mut site = over_etcd_of_others();
+        bend(&mut site);
+        let found = site.found();
+        let item =
+            found.of_verdict(Verdict::InTheWay).find(|item| item.fix.as_ref().is_some_and(|text| text.contains(fix)));
+        assert!(item.is_some() && named(&found, Verdict::InTheWay).iter().any(|one| one == what), "{what}: {found:#?}");
+        assert_eq!(site.plan().unwrap_err().exit_code(), ExitCode::Preflight);
+    }
+    let kept: [(&str, Bend); 5] = [
+        ("files for etcd of node2", |site| {
+            etcd(site, "node2").lacks.push("/etc/ssl/etcd/ssl/node-node1.pem".to_owned())
+        }),
+        ("etcd of the API server of node2", |site| {
+            etcd(site, "node2").access.endpoints.push("https://10.0.9.2:2379".to_owned());
+        }),
+        ("member of etcd", |site| site.running.etcd[0].healthy = false),
+        ("CA of etcd of node2", |site| {
+            let of_node2 = |one: &&mut kubexm_plan::cluster_facts::Certificate| {
+                one.host == "node2" && one.path.ends_with("/ca.pem")
+            };
+            site.running.certificates.iter_mut().find(of_node2).unwrap().file = Some(Digest::of("with two"));
+        }),
+        ("CA of etcd of node1", |_| ()),
+    ];
+    for (what, bend) in kept {
+        let mut site = over_etcd_of_others();
+        bend(&mut site);
+        let found = site.found();
+        assert_eq!(named(&found, Verdict::InTheWay), Vec::<String>::new(), "{what}");
+        let verdict = if what == "CA of etcd of node1" { Verdict::Known } else { Verdict::Differs };
+        assert!(named(&found, verdict).iter().any(|one| one == what), "{what}: {found:#?}");
+    }
+    // Its members need not answer: what cannot be asked is unknown.
+    let mut site = over_etcd_of_others();
+    site.running.etcd.clear();
+    assert!(named(&site.found(), Verdict::Unknown).contains(&"members of etcd".to_owned()));
+    site.plan().unwrap();
+}
+
+#[test]
+fn the_lines_that_are_to_be_written_are_a_cluster_yaml_with_which_nothing_is_in_the_way() {
+    let mut site = over_etcd_of_others();
+    let five = (1..=5).map(|n| format!("https://10.0.9.{n}:2379")).collect::<Vec<_>>();
+    site.kubeadm().external_etcd.as_mut().unwrap().endpoints = five.clone();
+    for host in ["node1", "node2"] {
+        let etcd = etcd(&mut site, host);
+        (etcd.access.endpoints, etcd.prefix) = (five.clone(), "/lab".to_owned());
+    }
+    site.cluster = sample::fleet(2, 1);
+    let found = site.found();
+    let [item] = found.of_verdict(Verdict::InTheWay).collect::<Vec<_>>()[..] else { panic!("{found:#?}") };
+    let fix = item.fix.clone().unwrap();
+    let line = fix.split('`').nth(1).unwrap();
+    let yaml = format!(
+        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {{name: demo}}\nspec:\n  hosts: [{{name: a, address: 10.0.0.1}}]\n  \
+         roleGroups: {{master: [a]}}\n  kubernetes: {{version: v1.34.4}}\n  {line}\n"
+    );
+    let written = kubexm_spec::cluster::parse(&yaml).expect("a cluster");
+    site.cluster.etcd = written.etcd;
+    site.cluster.role_groups.etcd.clear();
+    assert_eq!(named(&site.found(), Verdict::InTheWay), Vec::<String>::new());
+    assert!(fix.contains("/etc/ssl/etcd/ssl/ca.pem") && fix.contains("/etc/ssl/etcd/ssl/node-node1.pem"), "{fix}");
 }

@@ -1,10 +1,11 @@
 //! On a cluster that was adopted kubeadm's certificates are renewed, and what others have made stays as it is.
 
 use kubexm_plan::Op;
-use kubexm_plan::cluster_facts::KubeletFacts;
+use kubexm_plan::cluster_facts::{Certificate, KubeletFacts};
 use kubexm_plan::facts::Leftover;
-use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, PKI};
+use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, AUTHORITIES, PKI, authority};
 use kubexm_plan::op::Kubeconfig;
+use kubexm_recipes::sample_adoption;
 use kubexm_spec::cluster::{API_PORT, InternalKind, LoadBalancerMode, RuntimeKind};
 use kubexm_spec::{Digest, ExitCode};
 
@@ -18,6 +19,7 @@ fn adopted(control_planes: u8, workers: u8) -> Site {
     let kubelet = |host: &String| KubeletFacts {
         server: Some(server.clone()),
         programs: Vec::new(),
+        etcd: None,
         host: host.clone(),
         runtime: Some("unix:///var/run/containerd/containerd.sock".to_owned()),
         certificates: Some(PKI.to_owned()),
@@ -121,4 +123,94 @@ fn a_worker_that_calls_its_cluster_adopted_changes_nothing_of_it() {
     let mut site = Site::of(1, 1, 30);
     site.facts.get_mut("node2").unwrap().stamp.as_mut().unwrap().adopted = true;
     assert!(kubeconfigs(&site).iter().all(|(_, op)| op.replaces.is_none()));
+}
+
+/// The same over an etcd of others, whose files end soon, too.
+fn over_etcd_of_others() -> Site {
+    let mut site = adopted(2, 0);
+    site.cluster = sample_adoption::with_external_etcd(site.cluster);
+    let found = sample_adoption::running(&site.cluster);
+    site.running.etcd = found.etcd;
+    let ends = site.running.certificates[0].ends;
+    site.running.certificates.retain(|one| authority(&one.path) != AUTHORITIES[1]);
+    let theirs = found.certificates.into_iter().filter(|one| one.path.starts_with("/etc/ssl/etcd/"));
+    site.running.certificates.extend(theirs.map(|one| Certificate { ends, ..one }));
+    for (one, found) in site.running.kubelets.iter_mut().zip(found.kubelets) {
+        one.etcd = found.etcd;
+    }
+    site
+}
+
+#[test]
+fn beside_an_etcd_of_others_kubeadms_are_renewed_and_its_own_are_named() {
+    let site = over_etcd_of_others();
+    let steps = site.steps();
+    assert!(
+        steps.contains(&"node2/certs.renew".to_owned()) && !steps.iter().any(|step| step.contains("etcd")),
+        "{steps:?}"
+    );
+    let plan = site.plan().unwrap();
+    let of_etcd = |one: &kubexm_plan::op::Renewal| one.path.contains("etcd");
+    let renewed = plan.plan.steps.iter().flat_map(|step| &step.ops);
+    let renewed: Vec<_> =
+        renewed.filter_map(|op| if let Op::CertificatesRenewed(op) = op { Some(op) } else { None }).collect();
+    assert!(renewed.len() == 2 && !renewed.iter().any(|op| op.certificates.iter().any(of_etcd)), "{renewed:?}");
+    for path in ["/etc/ssl/etcd/ssl/ca.pem", "/etc/ssl/etcd/ssl/node-node1.pem"] {
+        let said = plan.warnings.iter().find(|one| one.starts_with(&format!("node2: {path} ends soon")));
+        assert!(said.is_some_and(|one| one.contains("renew it as you have made it")), "{:?}", plan.warnings);
+    }
+}
+
+/// As kubeadm's documentation of an etcd of its own hosts has it.
+#[test]
+fn files_of_an_etcd_of_others_with_kubeadms_names_are_not_renewed_either() {
+    let mut site = over_etcd_of_others();
+    let (ca, client) = (AUTHORITIES[1], "/etc/kubernetes/pki/apiserver-etcd-client.crt");
+    for kubelet in &mut site.running.kubelets {
+        let access = &mut kubelet.etcd.as_mut().unwrap().access;
+        (access.ca, access.certificate) = (ca.to_owned(), client.to_owned());
+    }
+    let theirs = site.running.certificates.iter_mut().filter(|one| one.path.starts_with("/etc/ssl/etcd/"));
+    theirs.for_each(|one| one.path = if one.path.ends_with("/ca.pem") { ca } else { client }.to_owned());
+    let plan = site.plan().unwrap();
+    assert!(!plan.plan.render().contains("apiserver-etcd-client"), "{}", plan.plan.render());
+    for path in [ca, client] {
+        let said = plan.warnings.iter().find(|one| one.starts_with(&format!("node1: {path} ends soon")));
+        assert!(said.is_some_and(|one| one.contains("renew it as you have made it")), "{:?}", plan.warnings);
+    }
+    // Ended, it is the reason why no API server answers, and no renewal of others helps.
+    let theirs = site.running.certificates.iter_mut().filter(|one| one.path == client);
+    theirs.for_each(|one| one.ends = 0);
+    let refused = site.plan().unwrap_err().to_string();
+    assert!(refused.contains("node2: /etc/kubernetes/pki/apiserver-etcd-client.crt has ended"), "{refused}");
+}
+
+#[test]
+fn another_etcd_than_cluster_yaml_says_is_refused_with_what_to_write() {
+    let refused = |site: &Site| {
+        let error = site.plan().unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Unsupported);
+        error.to_string()
+    };
+    let mut site = over_etcd_of_others();
+    site.cluster.etcd = kubexm_recipes::sample::fleet(2, 0).etcd;
+    let text = refused(&site);
+    assert!(
+        text.contains("node1: spec.etcd.type of cluster.yaml is kubeadm") && text.contains("`etcd: {type: external"),
+        "{text}"
+    );
+    let mut site = over_etcd_of_others();
+    site.running.kubelets.iter_mut().for_each(|one| one.etcd = None);
+    let text = refused(&site);
+    assert!(
+        text.contains("node2: spec.etcd.type of cluster.yaml is external") && text.contains("`etcd: {type: kubeadm}`"),
+        "{text}"
+    );
+    let mut site = over_etcd_of_others();
+    site.cluster.etcd.external.as_mut().unwrap().endpoints = vec!["https://10.0.9.7:2379".to_owned()];
+    let text = refused(&site);
+    assert!(text.contains("write `endpoints: [\"https://10.0.9.1:2379\"]`"), "{text}");
+    let mut site = over_etcd_of_others();
+    site.cluster.etcd.external.as_mut().unwrap().prefix = "/lab".to_owned();
+    assert!(refused(&site).contains("write `prefix: /registry`"));
 }

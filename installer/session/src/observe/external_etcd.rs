@@ -10,6 +10,7 @@ use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{Finding, Identity, PlanContext};
 use kubexm_spec::cluster::{EXTERNAL_ETCD_KEY, EtcdKind, ExternalEtcd};
 use kubexm_spec::{Version, counted};
+use zeroize::Zeroizing;
 
 use super::findings::ETCD as NAME;
 use crate::events;
@@ -32,7 +33,9 @@ pub(super) async fn findings(session: &Session<'_>, fleet: &Fleet, cx: &PlanCont
     let planes = &cx.cluster.role_groups.control_plane;
     let link = planes.iter().find_map(|name| Some((name, fleet.link_of(name)?)));
     let Some((host, link)) = link else { return Vec::new() };
-    let (ask, key) = match asked(session, cx, external) {
+    let adopted = kubexm_recipes::adoption::is_adopted(cx.cluster, cx.facts);
+    let asked = if adopted { Ok(as_api_server(external)) } else { asked(session, cx, external) };
+    let (ask, key) = match asked {
         Ok(asked) => asked,
         Err(reason) => return vec![unreadable(reason)],
     };
@@ -45,11 +48,18 @@ pub(super) async fn findings(session: &Session<'_>, fleet: &Fleet, cx: &PlanCont
     .collect()
 }
 
+/// An adopted cluster has certificates and keys of its own on its control planes: those of cluster.yaml are not needed.
+fn as_api_server(external: &ExternalEtcd) -> (EtcdAsk, Zeroizing<String>) {
+    let (endpoints, prefix) = (external.endpoints.clone(), external.prefix.clone());
+    let [ca, certificate] = [const { String::new() }; 2];
+    (EtcdAsk { endpoints, ca, certificate, prefix, of: None, as_api_server: true }, Zeroizing::default())
+}
+
 fn asked(
     session: &Session<'_>,
     cx: &PlanContext<'_>,
     external: &ExternalEtcd,
-) -> Result<(EtcdAsk, zeroize::Zeroizing<String>), String> {
+) -> Result<(EtcdAsk, Zeroizing<String>), String> {
     let text = |file: &Option<kubexm_spec::cluster::MaterialFile>| {
         let file = file.as_ref().ok_or("spec.etcd.externalConfig has no certificates")?;
         cx.material(file).map(str::to_owned).map_err(|error| error.to_string())
@@ -60,6 +70,7 @@ fn asked(
         certificate: text(&external.cert_file)?,
         prefix: external.prefix.clone(),
         of: None,
+        as_api_server: false,
     };
     Ok((ask, read_secret(session, cx.cluster, EXTERNAL_ETCD_KEY)?))
 }
@@ -79,7 +90,9 @@ impl<'a> Known<'a> {
         let identity = Identity::of(cx.cluster, cx.facts);
         let begun = |name: &String| {
             let keyspace = |found: &String| is_keyspace(found, external);
-            let of = |facts: &Facts| facts.etcd_keyspace.as_ref().is_some_and(keyspace);
+            // What an adopted cluster has there is compared when the upgrade is planned, by the manifests of its API servers.
+            let adopted = |facts: &Facts| facts.stamp.as_ref().is_some_and(|stamp| stamp.adopted);
+            let of = |facts: &Facts| facts.etcd_keyspace.as_ref().is_some_and(keyspace) || adopted(facts);
             cx.facts.get(name).is_some_and(|facts| of(facts) && identity.is_member(cx.cluster, name, facts))
         };
         Self { minimum, begun: cx.cluster.role_groups.control_plane.iter().any(begun) }

@@ -2,7 +2,7 @@
 
 use kubexm_plan::Op;
 use kubexm_tests::laws::{Case, Fleet, Points, Rooted, Simulated};
-use kubexm_tests::samples::{ADOPTED, SAMPLES};
+use kubexm_tests::samples::{ADOPTED, ADOPTED_ETCD, SAMPLES};
 
 async fn renewal<F: Fleet>() -> Case<F> {
     Case::<F>::of_adopted(&SAMPLES[0]).await.unwrap_or_else(|why| panic!("{why}"))
@@ -82,4 +82,25 @@ async fn the_laws_of_an_upgrade_hold_on_the_simulated_fleet() {
 #[tokio::test]
 async fn the_laws_of_an_upgrade_hold_with_the_real_ops() {
     hold(upgrade::<Rooted>().await, 3).await.unwrap_or_else(|why| panic!("{why}"));
+}
+
+async fn beside_an_etcd_of_others<F: Fleet>() -> Case<F> {
+    Case::<F>::of_adopted_upgrade(&ADOPTED_ETCD).await.unwrap_or_else(|why| panic!("{why}"))
+}
+
+#[tokio::test]
+async fn the_laws_of_an_upgrade_beside_an_etcd_of_others_hold_on_the_simulated_fleet() {
+    hold(beside_an_etcd_of_others::<Simulated>().await, 12).await.unwrap_or_else(|why| panic!("{why}"));
+}
+
+#[tokio::test]
+async fn the_laws_of_an_upgrade_beside_an_etcd_of_others_hold_with_the_real_ops() {
+    hold(beside_an_etcd_of_others::<Rooted>().await, 3).await.unwrap_or_else(|why| panic!("{why}"));
+}
+
+#[tokio::test]
+async fn the_laws_of_a_renewal_beside_an_etcd_of_others_hold_on_the_simulated_fleet() {
+    let case = Case::<Simulated>::of_adopted(&ADOPTED_ETCD).await.unwrap_or_else(|why| panic!("{why}"));
+    assert!(!case.plan().render().contains("pki/etcd"), "{}", case.plan().render());
+    hold(case, 12).await.unwrap_or_else(|why| panic!("{why}"));
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use kubexm_plan::ClusterFacts;
-use kubexm_plan::cluster_facts::{BUDGETS, Gap, KubeadmCluster, NodeFacts};
+use kubexm_plan::cluster_facts::{ApiServerEtcd, BUDGETS, EtcdAccess, Gap, KubeadmCluster, NodeFacts};
 use serde_json::Value;
 
 use super::{LONGEST_LINE, cut, shown, untrusted};
@@ -100,6 +100,11 @@ pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<Clust
     let of_kubelets = kubelets.iter_mut().flat_map(|one| [&mut one.runtime, &mut one.certificates, &mut one.server]);
     of_kubelets.flatten().for_each(|text| cut(text, LONGEST_LINE));
     for one in kubelets.iter_mut() {
+        if let Some(ApiServerEtcd { access, prefix, lacks }) = &mut one.etcd {
+            etcd_access(access);
+            lacks.truncate(MOST_IN_A_LIST);
+            lacks.iter_mut().chain([prefix]).for_each(|text| cut(text, LONGEST_LINE));
+        }
         one.programs.truncate(MOST_PROGRAMS);
         let texts =
             one.programs.iter_mut().flat_map(|one| [&mut one.name, &mut one.path].into_iter().chain(&mut one.package));
@@ -116,9 +121,11 @@ pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<Clust
             image_repository,
             own_images,
             etcd_data,
+            external_etcd,
         } = kubeadm;
         let texts = [name, version, endpoint, dns_domain, pod_networks, service_networks, image_repository];
         texts.into_iter().chain(etcd_data).chain(own_images.values_mut()).for_each(|text| cut(text, LONGEST_LINE));
+        external_etcd.iter_mut().for_each(etcd_access);
         own_images.retain(|path, _| path.len() <= LONGEST_LINE);
         while own_images.len() > MOST_PROGRAMS {
             own_images.pop_last();
@@ -135,6 +142,12 @@ pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<Clust
         None => Ok(facts),
         Some(other) => Err(untrusted(host, format!("it reported what is of {}", shown(&other)))),
     }
+}
+
+fn etcd_access(access: &mut EtcdAccess) {
+    let EtcdAccess { endpoints, ca, certificate, key } = access;
+    endpoints.truncate(MOST_IN_A_LIST);
+    endpoints.iter_mut().chain([ca, certificate, key]).for_each(|text| cut(text, LONGEST_LINE));
 }
 
 fn counted<const N: usize>(host: &str, counts: [(&str, usize, usize); N]) -> Result<(), LinkError> {

@@ -331,7 +331,14 @@ fn a_file_that_control_planes_share_is_what_its_name_says_and_nothing_more() {
 fn what_etcd_says_of_itself_has_an_end() {
     use kubexm_plan::etcd_check::EndpointAnswer;
     let (ca, certificate, prefix) = (String::new(), String::new(), "/registry".to_owned());
-    let asked = EtcdAsk { endpoints: vec!["https://a:2379".to_owned()], ca, certificate, prefix, of: None };
+    let asked = EtcdAsk {
+        endpoints: vec!["https://a:2379".to_owned()],
+        ca,
+        certificate,
+        prefix,
+        of: None,
+        as_api_server: false,
+    };
     let long = || "x".repeat(1 << 20);
     let endpoint =
         EndpointAnswer { endpoint: asked.endpoints[0].clone(), trouble: Some(long()), ..EndpointAnswer::default() };

@@ -6,18 +6,18 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use kubexm_plan::cluster_facts::EtcdDatabase;
+use kubexm_plan::cluster_facts::{EtcdAccess, EtcdDatabase};
 use kubexm_plan::etcd;
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
+use crate::api_server_etcd::{self, flag};
 use crate::kube::{self, kubectl};
 use crate::system::{HttpsAnswer, HttpsRequest};
 use crate::{Machine, OpError, etcd_unit, fsio};
 
 const MANIFEST: &str = "/etc/kubernetes/manifests/etcd.yaml";
-const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
 const CA: &str = "/etc/kubernetes/pki/etcd/ca.crt";
 /// kubeadm creates the first for probes and the second for the API server; etcd accepts both as clients.
 const CLIENTS: [&str; 2] = ["/etc/kubernetes/pki/etcd/healthcheck-client", "/etc/kubernetes/pki/apiserver-etcd-client"];
@@ -307,16 +307,21 @@ pub(crate) struct Reach {
 
 /// With kubeadm's etcd by this host's member; else as its API server does. None on a host that has neither.
 pub(crate) fn reach(machine: &Machine) -> Result<Option<Reach>, OpError> {
-    if let Some((client, files)) = of_kubeadm(machine)? {
+    // kubeadm's documentation gives the files for an etcd of others the names of kubeadm's own.
+    let local = |access: EtcdAccess| access.endpoints.is_empty() || access.endpoints.iter().any(|url| url == LOCAL);
+    let is_kubeadms = api_server_etcd::access(machine)?.is_none_or(local);
+    if let Some((client, files)) = of_kubeadm(machine)?.filter(|_| is_kubeadms) {
         return Ok(Some(Reach { client, files, endpoints: vec![LOCAL.to_owned()] }));
     }
-    let manifest = fsio::read_text(&machine.path(API_SERVER))?.unwrap_or_default();
-    let servers = flag(&manifest, "etcd-servers").unwrap_or_default();
-    let endpoints: Vec<String> = servers.split(',').filter(|url| !url.is_empty()).map(str::to_owned).collect();
-    let files = ["etcd-cafile", "etcd-certfile", "etcd-keyfile"].map(|name| flag(&manifest, name).unwrap_or_default());
-    if endpoints.is_empty() || files.iter().any(String::is_empty) {
+    as_api_server(machine)
+}
+
+/// As this host's API server reaches it.
+pub(crate) fn as_api_server(machine: &Machine) -> Result<Option<Reach>, OpError> {
+    let Some(access) = api_server_etcd::access(machine)?.filter(|access| !access.endpoints.is_empty()) else {
         return Ok(None);
-    }
+    };
+    let (files, endpoints) = (access.files().map(str::to_owned), access.endpoints);
     Ok(Client::of_files(machine, &files)?.map(|client| Reach { client, files, endpoints }))
 }
 
@@ -336,12 +341,6 @@ pub(crate) fn range_of(prefix: &str) -> (String, String) {
         *last = last.saturating_add(1);
     }
     (BASE64.encode(prefix), BASE64.encode(end))
-}
-
-/// The value of a flag of etcd in kubeadm's static pod.
-fn flag(manifest: &str, name: &str) -> Option<String> {
-    let prefix = format!("- --{name}=");
-    manifest.lines().find_map(|line| line.trim().strip_prefix(&prefix).map(str::to_owned))
 }
 
 /// Peer URLs of this host: that of its own flag, and those of all its addresses. A join that was interrupted before it

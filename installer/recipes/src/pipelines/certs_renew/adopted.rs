@@ -26,6 +26,7 @@ pub(super) fn refuse(cx: &RenewContext<'_>) -> Result<(), RecipeError> {
             "the container runtime is {kind}, and pods of an adopted cluster are restarted with {possible} only"
         ));
     }
+    problems.extend(adoption::other_etcd(cx.cluster, cx.running).iter().map(|line| one_line(line)));
     let wanted = runtime::of(kind).endpoint;
     for plane in planes(cx) {
         let Some(kubelet) = cx.running.kubelets.iter().find(|one| one.host == *plane) else { continue };

@@ -23,6 +23,8 @@ use crate::paths;
 const ETCD: [&str; 2] = ["/etc/kubexm/etcd/", "/etc/kubexm/etcd-client/"];
 const YOURS: &str = "it is yours, for your etcd: get another one, put it in the place of the file that spec.etcd.externalConfig names (and its \
                      key with keyFrom), build a bundle and run `kubexm-install create` with it; API servers read a new CA when they start";
+const THEIRS: &str = "it is of an etcd that kubexm-install has not made: renew it as you have made it; API servers read their client's \
+                      certificate with every connection, and a CA when they start";
 /// What the registry's and the depot's certificates are below.
 const OURS: [&str; 4] =
     ["/etc/kubexm/registry-ca.crt", "/etc/kubexm/depot/", "/etc/kubexm/registry/", "/etc/kubexm/harbor/"];
@@ -65,7 +67,9 @@ pub(super) fn site<'a>(cx: &'a RenewContext<'a>) -> Result<Due<'a>, RecipeError>
     let explains = |path: &str| {
         path == KUBELET_CLIENT || path == KUBELET_CONF || MANAGED.iter().any(|(_, managed)| *managed == path)
     };
-    let mut of_planes = cx.running.certificates.iter().filter(|one| planes.contains(&one.host));
+    let theirs = |one: &&Certificate| adoption::is_of_their_etcd(cx.running, &one.host, &one.path);
+    let of_planes = cx.running.certificates.iter().filter(|one| planes.contains(&one.host));
+    let mut of_planes = of_planes.filter(|one| !theirs(one));
     let ended = own.etcd_ended || authorities.ended || of_planes.any(|one| explains(&one.path) && one.ends <= cx.now);
     let changes = own.touches_etcd()
         || authorities.changes(cx)
@@ -122,6 +126,15 @@ fn plane<'a>(
             ));
         }
     }
+    // Without these its API server is down, and stays so whatever is renewed.
+    let etcd = adoption::kubelet_etcd(cx.running, name).map(|etcd| &etcd.access);
+    let used = |one: &&&Certificate| etcd.is_some_and(|access| [&access.ca, &access.certificate].contains(&&one.path));
+    let ended = certificates.iter().filter(used).filter(|one| one.ends <= cx.now);
+    problems.extend(
+        ended
+            .filter(|one| adoption::is_of_their_etcd(cx.running, name, &one.path))
+            .map(|one| format!("{name}: {} has ended, without which its API server has no etcd: {THEIRS}", one.path)),
+    );
     if certificates.is_empty() && problems.is_empty() {
         problems.push(format!("{name}: none of kubeadm's certificates was found in /etc/kubernetes"));
     }
@@ -192,7 +205,9 @@ fn warnings(cx: &RenewContext<'_>, authorities: &Authorities<'_>, own: &Own<'_>)
         if authorities.has(&one.path) {
             continue;
         }
-        let text = if AUTHORITIES.contains(&one.path.as_str()) {
+        let text = if adoption::is_of_their_etcd(cx.running, &one.host, &one.path) {
+            THEIRS.to_owned()
+        } else if AUTHORITIES.contains(&one.path.as_str()) {
             match kubeadm_authorities::is_kubeadms(cx, &one.path) {
                 true => "it is a certificate authority: `kubexm-install certs renew --authorities` renews it under its own key".to_owned(),
                 false if one.path == CLUSTER_CA => "it is your site's CA, which has to renew it".to_owned(),

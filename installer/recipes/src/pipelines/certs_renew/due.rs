@@ -1,9 +1,10 @@
 //! What is due on the hosts.
 
 use kubexm_plan::cluster_facts::Certificate;
-use kubexm_plan::kubeadm_certificates::MANAGED;
+use kubexm_plan::kubeadm_certificates::{AUTHORITIES, MANAGED, authority};
 use kubexm_plan::op::{KUBELET_CLIENT, Renewal};
 use kubexm_spec::Digest;
+use kubexm_spec::cluster::EtcdKind;
 
 use super::context::RenewContext;
 use super::kubeadm_authorities::Authorities;
@@ -53,7 +54,10 @@ pub(super) struct Due<'a> {
 
 /// What is due of a host's certificates, in the order of [`MANAGED`].
 pub(super) fn due(certificates: &[&Certificate], cx: &RenewContext<'_>) -> Vec<Renewal> {
-    let found = MANAGED.iter().filter(|(_, path)| !site::signs(cx, path)).filter_map(|(name, path)| {
+    // kubeadm renews nothing of an etcd that is not its own, also where the files have its names.
+    let stacked = cx.cluster.etcd.kind == EtcdKind::Kubeadm;
+    let signs = |path: &str| !site::signs(cx, path) && (stacked || authority(path) != AUTHORITIES[1]);
+    let found = MANAGED.iter().filter(|(_, path)| signs(path)).filter_map(|(name, path)| {
         let one = certificates.iter().find(|one| one.path == *path).filter(|one| cx.is_due(one))?;
         Some(Renewal { name: (*name).to_owned(), path: one.path.clone(), was: one.file? })
     });

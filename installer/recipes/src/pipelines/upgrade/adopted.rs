@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use kubexm_plan::kubeadm_certificates::ADMIN_CONF;
-use kubexm_plan::{CONTROLLER, ClusterFacts, ClusterId, Plan, Step, Undo};
+use kubexm_plan::{CONTROLLER, ClusterFacts, ClusterId, Plan, Probe, Step, Undo};
+use kubexm_spec::cluster::EtcdKind;
 use kubexm_spec::{Digest, Program};
 
 use super::by_hand;
@@ -79,7 +80,9 @@ impl<'f> AdoptedCluster<'f> {
         if !node.in_cluster() {
             return Ok(chain);
         }
-        let tools: Vec<&str> = match node.name() == first.name() {
+        // Of an etcd of others no snapshot is taken.
+        let takes = node.name() == first.name() && cx.cluster.etcd.kind == EtcdKind::Kubeadm;
+        let tools: Vec<&str> = match takes {
             true => ETCD_TOOLS.into_iter().filter(|tool| !self.has(node, tool)).collect(),
             false => Vec::new(),
         };
@@ -134,6 +137,18 @@ impl<'f> AdoptedCluster<'f> {
     fn admin(&self, node: &PlannedHost<'_>) -> Option<Digest> {
         let mut certificates = self.running.certificates.iter();
         certificates.find(|one| one.host == node.name() && one.path == ADMIN_CONF)?.file
+    }
+
+    /// How a control plane asks an etcd that is not kubeadm's; none where it is.
+    pub(super) fn etcd(&self) -> Option<Probe> {
+        let access = self.running.kubeadm.as_ref()?.external_etcd.as_ref()?;
+        Some(Probe::EtcdMembersHealthy {
+            members: access.endpoints.iter().map(|url| (url.clone(), url.clone())).collect(),
+            unnamed: true,
+            ca: access.ca.clone(),
+            certificate: access.certificate.clone(),
+            key: access.key.clone(),
+        })
     }
 
     /// The new kubelet, started by the node's own unit.

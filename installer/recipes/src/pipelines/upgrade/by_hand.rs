@@ -1,12 +1,13 @@
 //! Which adopted clusters are upgraded by hand: where something that decides is another one than kubexm-install looks for, or is not known.
 
 use kubexm_plan::ClusterFacts;
-use kubexm_plan::cluster_facts::{KUBEADM_CONFIG, KubeletFacts, PROGRAMS, ProgramFacts};
+use kubexm_plan::cluster_facts::{EtcdAccess, KUBEADM_CONFIG, KubeletFacts, PROGRAMS, ProgramFacts};
 use kubexm_plan::kubeadm_certificates::PKI;
 use kubexm_plan::runtime;
-use kubexm_spec::cluster::{EtcdKind, RegistryKind};
+use kubexm_spec::cluster::{EtcdKind, ExternalEtcd, RegistryKind};
 use kubexm_spec::{ClusterImage, KubernetesVersion, depot, one_line};
 
+use crate::adoption;
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 use crate::modules::images;
@@ -103,22 +104,67 @@ fn registry(cx: &PlanContext<'_>, _: &ClusterHosts<'_>, _: &ClusterFacts, proble
 }
 
 fn etcd(cx: &PlanContext<'_>, site: &ClusterHosts<'_>, running: &ClusterFacts, problems: &mut Vec<String>) {
-    let stacked = running.kubeadm.as_ref().is_some_and(|kubeadm| kubeadm.etcd_data.is_some());
-    if cx.cluster.etcd.kind != EtcdKind::Kubeadm || !stacked {
-        let gap = running.gaps.iter().find(|gap| gap.what == KUBEADM_CONFIG);
-        let why = gap.map(|gap| format!(": {}: {}", gap.host, one_line(&gap.why))).unwrap_or_default();
-        problems.push(format!(
-            "etcd is not known to be kubeadm's, on the control planes (the ConfigMap kubeadm-config in kube-system{why})"
-        ));
+    let kubeadm = running.kubeadm.as_ref();
+    let external = cx.cluster.etcd.external.as_ref().filter(|_| cx.cluster.etcd.kind == EtcdKind::External);
+    match (external, kubeadm.and_then(|kubeadm| kubeadm.external_etcd.as_ref())) {
+        (Some(external), Some(recorded)) => external_etcd(site, running, (external, recorded), problems),
+        (None, None)
+            if cx.cluster.etcd.kind == EtcdKind::Kubeadm && kubeadm.is_some_and(|one| one.etcd_data.is_some()) => {}
+        _ => {
+            let gap = running.gaps.iter().find(|gap| gap.what == KUBEADM_CONFIG);
+            let why = gap.map(|gap| format!(": {}: {}", gap.host, one_line(&gap.why))).unwrap_or_default();
+            problems.push(format!(
+                "etcd is not known to be {}, as spec.etcd.type of cluster.yaml says (the ConfigMap kubeadm-config in kube-system{why}): \
+                 `kubexm-install adopt --dry-run` says what to write",
+                if external.is_some() { "outside of kubeadm's control" } else { "kubeadm's, on the control planes" }
+            ));
+        }
     }
+    problems.extend(adoption::other_etcd(cx.cluster, running).iter().map(|line| one_line(line)));
     for node in site.members().iter().filter(|node| node.roles.control_plane) {
         let folder = kubelet(running, node.name()).and_then(|kubelet| kubelet.certificates.as_deref());
         if folder != Some(PKI) {
             let found =
                 folder.map_or_else(|| "in an unknown folder".to_owned(), |folder| format!("in {}", one_line(folder)));
+            problems.push(format!("{}: the certificates are {found}, and are looked for in {PKI} only", node.name()));
+        }
+    }
+}
+
+/// kubeadm writes what it has recorded into the manifest of every API server.
+fn external_etcd(
+    site: &ClusterHosts<'_>,
+    running: &ClusterFacts,
+    (external, recorded): (&ExternalEtcd, &EtcdAccess),
+    problems: &mut Vec<String>,
+) {
+    let joined = |all: &[String]| one_line(&all.join(", "));
+    if !adoption::same_endpoints(&recorded.endpoints, &external.endpoints) {
+        problems.push(format!(
+            "kubeadm has recorded etcd at {}, and spec.etcd.externalConfig.endpoints of cluster.yaml has {}: make them the same",
+            joined(&recorded.endpoints),
+            joined(&external.endpoints)
+        ));
+    }
+    for node in site.members().iter().filter(|node| node.roles.control_plane) {
+        let name = node.name();
+        let Some(found) = adoption::kubelet_etcd(running, name) else {
+            problems.push(format!("{name}: the manifest of its API server does not say which etcd it uses"));
+            continue;
+        };
+        if !adoption::same_endpoints(&found.access.endpoints, &recorded.endpoints) {
             problems.push(format!(
-                "{}: the certificates are {found}, and etcd is asked with those in {PKI} only",
-                node.name()
+                "{name}: its API server uses etcd at {}, and kubeadm would write {} into its manifest: correct `etcd.external` in \
+                 ClusterConfiguration of the ConfigMap kubeadm-config in kube-system",
+                joined(&found.access.endpoints),
+                joined(&recorded.endpoints)
+            ));
+        }
+        if !found.lacks.is_empty() {
+            problems.push(format!(
+                "{name}: kubeadm would write {} into the manifest of its API server, and the host does not have that: put a copy of the \
+                 file there, or correct `etcd.external` in ClusterConfiguration of the ConfigMap kubeadm-config in kube-system",
+                joined(&found.lacks)
             ));
         }
     }

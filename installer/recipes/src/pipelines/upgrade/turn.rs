@@ -123,7 +123,7 @@ impl<'f, 'a> Turns<'f, 'a> {
             let mut chain = Chain::after(after.iter().cloned());
             // An interrupted run may not have asked it.
             chain.then([ready(self.first.name(), node.name(), UPGRADED, &self.found.target.to_string())]);
-            chain.then(healthy(draft.cx, node, UPGRADED)?);
+            chain.then(healthy(draft.cx, node, UPGRADED, self.adopted)?);
             chain.then([uncordon]);
             return Ok(draft.add(chain));
         };
@@ -214,7 +214,7 @@ impl<'f, 'a> Turns<'f, 'a> {
         self.last.insert(&node.host.name, stamp.id.clone());
         chain.then([kubelet, ready(on, name, UPGRADED, &version)]);
         if node.roles.control_plane {
-            let asked = healthy(draft.cx, node, UPGRADED)?;
+            let asked = healthy(draft.cx, node, UPGRADED, self.adopted)?;
             if self.is_last_plane(node) && self.adopted.is_none() && self.packages.of_node(name).is_none() {
                 let mut aside = chain.fork();
                 aside.then(asked);
@@ -232,7 +232,7 @@ impl<'f, 'a> Turns<'f, 'a> {
             // Their scripts may have changed what kubelet and the runtime need.
             chain.then([ready(on, name, PACKAGED, &version)]);
             if node.roles.control_plane {
-                chain.then(healthy(draft.cx, node, PACKAGED)?);
+                chain.then(healthy(draft.cx, node, PACKAGED, self.adopted)?);
             }
             chain.then([os_packages::marked(on, name, mark)]);
         }
@@ -262,11 +262,20 @@ fn of_node(step: Step, node: &PlannedHost<'_>) -> Step {
 
 /// Before the next control plane is stopped, this one is whole again: its static pods, and etcd with all of its members. Asked
 /// on the node itself, of its own etcd.
-fn healthy(cx: &PlanContext<'_>, node: &PlannedHost<'_>, after: &str) -> Result<[Step; 2], RecipeError> {
+fn healthy(
+    cx: &PlanContext<'_>,
+    node: &PlannedHost<'_>,
+    after: &str,
+    adopted: Option<&AdoptedCluster<'_>>,
+) -> Result<[Step; 2], RecipeError> {
     let name = node.name();
     let images = kubeadm_upgrade::images(cx, node)?;
     let images = images.into_iter().map(|(pod, image)| (pod.to_owned(), image.to_owned())).collect();
-    let (external_etcd, of_etcd) = match etcd_client::all_healthy(cx)? {
+    let asked = match adopted {
+        Some(adopted) => adopted.etcd(),
+        None => etcd_client::all_healthy(cx)?,
+    };
+    let (external_etcd, of_etcd) = match asked {
         Some(asked) => (true, asked),
         None => (false, Probe::EtcdHealthy { members: cx.cluster.role_groups.control_plane.len() }),
     };

@@ -32,6 +32,18 @@ pub(super) fn adopted(control_planes: u8, workers: u8, target: &str) -> Case {
     case
 }
 
+/// The same over an etcd outside of kubeadm's control, of two control planes and a worker.
+pub(super) fn over_etcd_of_others(target: &str) -> Case {
+    let mut cluster = sample_adoption::with_external_etcd(sample::fleet(2, 1));
+    cluster.registry.kind = RegistryKind::None;
+    let mut case = Case::with(cluster, target);
+    case.site.facts.values_mut().for_each(|facts| facts.stamp.as_mut().unwrap().adopted = true);
+    let found = sample_adoption::running(&case.site.cluster);
+    (case.running.kubeadm, case.running.kubelets, case.running.etcd) = (found.kubeadm, found.kubelets, found.etcd);
+    case.running.components.retain(|component| component.name != "etcd");
+    case
+}
+
 fn ids(plan: &Plan) -> Vec<&str> {
     plan.steps.iter().map(|step| step.id.0.as_str()).collect()
 }
@@ -235,4 +247,35 @@ fn preflight_looks_only_at_what_the_upgrade_needs_of_hosts_that_others_have_prep
     assert_eq!(failed(preflight_before_upgrade(&case.site.cx())), ["systemd: systemd 219"]);
     case.site.facts.values_mut().for_each(|facts| facts.stamp.as_mut().unwrap().adopted = false);
     assert!(!failed(preflight_before_upgrade(&case.site.cx())).is_empty());
+}
+
+#[test]
+fn of_an_etcd_of_others_nothing_is_staged_saved_or_stopped_and_it_is_asked_as_the_api_server_asks() {
+    let case = over_etcd_of_others(MINOR);
+    let plan = case.steps();
+    for id in ["images.etcd", "upgrade.snapshot", "upgrade.etcd-tools", "etcd.client"] {
+        assert!(!ids(&plan).iter().any(|step| step.ends_with(id)), "{id}");
+    }
+    assert!(plan.is_of_adopted() && case.warnings().contains("no snapshot is taken"), "{}", case.warnings());
+    for plane in ["node1", "node2"] {
+        let step = plan.steps.iter().find(|step| step.id.0 == format!("{plane}/upgrade.etcd")).unwrap();
+        let Some(Probe::EtcdMembersHealthy { members, unnamed: true, ca, certificate, key }) =
+            step.probe.as_ref().map(|timed| &timed.probe)
+        else {
+            panic!("{step:?}")
+        };
+        assert_eq!(members.keys().collect::<Vec<_>>(), ["https://10.0.9.1:2379"]);
+        let files =
+            ["/etc/ssl/etcd/ssl/ca.pem", "/etc/ssl/etcd/ssl/node-node1.pem", "/etc/ssl/etcd/ssl/node-node1-key.pem"];
+        assert_eq!([ca, certificate, key], files);
+        let step = plan.steps.iter().find(|step| step.id.0 == format!("{plane}/upgrade.static-pods")).unwrap();
+        let probe = step.probe.as_ref().map(|timed| &timed.probe);
+        assert!(matches!(probe, Some(Probe::StaticPodsReady { external_etcd: true, .. })), "{step:?}");
+    }
+    let acts = plan.steps.iter().flat_map(|step| &step.ops);
+    for op in acts {
+        if let Op::Act(Act::KubeadmUpgrade(act)) = op {
+            assert!(!act.images.contains_key("etcd"), "{act}");
+        }
+    }
 }

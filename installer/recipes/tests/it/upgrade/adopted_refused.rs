@@ -167,3 +167,47 @@ fn api_servers_that_do_not_answer_are_said_and_not_taken_for_a_cluster_of_anothe
     let text = case.plan().unwrap_err().to_string();
     assert!(text.contains("connection refused") && !text.contains("cannot upgrade it"), "{text}");
 }
+
+/// As `adopt` has found it.
+fn over_etcd_of_others() -> Case {
+    super::adopted::over_etcd_of_others(PATCH)
+}
+
+fn etcd<'c>(case: &'c mut Case, host: &str) -> &'c mut kubexm_plan::cluster_facts::ApiServerEtcd {
+    case.running.kubelets.iter_mut().find(|one| one.host == host).unwrap().etcd.as_mut().unwrap()
+}
+
+#[test]
+fn an_etcd_of_others_that_kubeadm_would_write_otherwise_than_it_is_used_is_refused() {
+    let cases: [(&[&str], Bend); 7] = [
+        (&["etcd is not known to be kubeadm's", "`etcd: {type: external"], |case| {
+            case.site.cluster.etcd = sample::fleet(2, 1).etcd;
+        }),
+        (&["not known to be outside of kubeadm's control", "kubeadm-config"], |case| case.running.kubeadm = None),
+        (&["kubeadm has recorded etcd at https://10.0.9.1:2379", "has https://10.0.9.2:2379"], |case| {
+            case.site.cluster.etcd.external.as_mut().unwrap().endpoints = vec!["https://10.0.9.2:2379".to_owned()];
+        }),
+        (&["node2: the manifest of its API server does not say"], |case| case.running.kubelets[1].etcd = None),
+        (
+            &["node2: its API server uses etcd at https://10.0.9.1:2379, https://10.0.9.2:2379", "kubeadm-config"],
+            |case| {
+                etcd(case, "node2").access.endpoints.push("https://10.0.9.2:2379".to_owned());
+            },
+        ),
+        (&["node2: kubeadm would write /etc/ssl/etcd/ssl/node-node1.pem", "put a copy"], |case| {
+            etcd(case, "node2").lacks.push("/etc/ssl/etcd/ssl/node-node1.pem".to_owned());
+        }),
+        (&["node1: keys of its API server begin with /lab", "`prefix: /lab`"], |case| {
+            etcd(case, "node1").prefix = "/lab".to_owned();
+        }),
+    ];
+    for (words, bend) in cases {
+        let mut case = over_etcd_of_others();
+        case.steps();
+        bend(&mut case);
+        let text = by_hand(&case);
+        for words in words {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+}
