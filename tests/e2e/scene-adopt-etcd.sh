@@ -4,7 +4,7 @@
 # needs: lab
 # shellcheck disable=SC2016,SC2031,SC2034,SC2153
 # A cluster that kubeadm has made over an etcd outside of its control, as KubeKey and kubespray make them: a unit on the control plane,
-# certificates in /etc/ssl/etcd/ssl. It is looked at, adopted, left and adopted again; its certificates are renewed, it is backed up, and it
+# certificates in /etc/ssl/etcd/ssl and /etc/kubernetes/ssl. It is looked at, adopted, left and adopted again; its certificates are renewed, it is backed up, and it
 # gets the next patch version. Its etcd is never touched.
 . "$ROOT/tests/e2e/host.sh"
 . "$ROOT/tests/e2e/by-hand.sh"
@@ -58,8 +58,12 @@ printf '%s\n' '[Unit]' 'After=network.target' '[Service]' 'Type=notify' 'Environ
 systemctl daemon-reload && systemctl enable -q --now etcd
 SH
 }
+# Certificates of the cluster as kubespray has them: kubeadm's folder is a link.
 over_their_etcd() {
-  ETCD_OF_KUBEADM="etcd: {external: {endpoints: [\"$ENDPOINT\"], caFile: $SSL/ca.pem, certFile: $SSL/node-a1.pem, keyFile: $SSL/node-a1-key.pem}}" by_hand
+  local host
+  for host in a1 a2; do lab host root "$host" 'mkdir -p /etc/kubernetes/ssl && ln -s /etc/kubernetes/ssl /etc/kubernetes/pki' || return 1; done
+  ETCD_OF_KUBEADM="certificatesDir: /etc/kubernetes/ssl
+etcd: {external: {endpoints: [\"$ENDPOINT\"], caFile: $SSL/ca.pem, certFile: $SSL/node-a1.pem, keyFile: $SSL/node-a1-key.pem}}" by_hand
 }
 
 adopt() { install adopt -f "$OLD_YAML" --accept-new-host-keys "$@"; }
@@ -166,7 +170,7 @@ in_backup() {
 }
 check "which verifies, and has what the API server asks etcd with" in_backup
 
-sums() { lab host root a1 'cd /etc/kubernetes && find . -name "*.crt" -o -name "*.conf" | sort | xargs sha256sum'; }
+sums() { lab host root a1 'cd /etc/kubernetes && find . -follow \( -path "./pki/*.crt" -o -name "*.conf" \) | sort | xargs sha256sum'; }
 sums > "$WORK/sums-before"
 of_plain() { install "$1" "${@:2}" -f "$PLAIN_YAML"; }
 check "a renewal by a cluster.yaml with kubeadm's etcd is refused, with what to write" says 22 "write \`etcd: {type: external" of_plain certs renew --force -y

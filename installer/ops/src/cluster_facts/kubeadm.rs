@@ -2,6 +2,7 @@
 
 use kubexm_charts::documents;
 use kubexm_plan::cluster_facts::{EtcdAccess, KubeadmCluster, KubeletFacts};
+use kubexm_plan::kubeadm_certificates::PKI;
 use serde_json::Value;
 
 use crate::{Machine, OpError, fsio, kube, paths};
@@ -66,7 +67,8 @@ pub(super) fn kubelet(machine: &Machine, host: &str) -> Result<Option<KubeletFac
         return Ok(None);
     }
     let manifest = fsio::read_text(&machine.path(kube::API_SERVER))?.unwrap_or_default();
-    let certificates = certificates_of(&manifest).map(str::to_owned);
+    let certificates =
+        certificates_of(&manifest).map(|folder| if is_pki(machine, folder) { PKI } else { folder }.to_owned());
     let admin = fsio::read_text(&machine.path(paths::ADMIN_CONF))?.unwrap_or_default();
     let server = server_of(&admin).map(str::to_owned);
     let (host, runtime) = (host.to_owned(), endpoint(machine)?);
@@ -77,6 +79,12 @@ pub(super) fn kubelet(machine: &Machine, host: &str) -> Result<Option<KubeletFac
 fn certificates_of(manifest: &str) -> Option<&str> {
     let file = manifest.lines().find_map(|line| line.trim().strip_prefix(CERTIFICATE))?;
     file.trim_matches(['"', '\'']).rsplit_once('/').map(|(folder, _)| folder)
+}
+
+/// kubespray has its certificates in /etc/kubernetes/ssl, and a link to that in the place of kubeadm's folder.
+fn is_pki(machine: &Machine, folder: &str) -> bool {
+    let real = |path: &str| machine.path(path).canonicalize().ok();
+    real(folder).is_some_and(|found| Some(found) == real(PKI))
 }
 
 /// As kubeadm writes it: of one cluster, on a line of its own.

@@ -88,6 +88,27 @@ fn an_archive_has_etcd_the_keys_of_the_authorities_and_our_state_and_leaves_noth
     }
 }
 
+/// What the API server asks with is below a folder of others.
+#[test]
+fn an_archive_beside_an_etcd_of_others_has_what_the_api_server_asks_it_with() {
+    let host = control_plane();
+    let manifest = host.read("/etc/kubernetes/manifests/kube-apiserver.yaml");
+    let ssl = "/etc/ssl/etcd/ssl";
+    let flags = format!(
+        "{manifest}    - --etcd-servers=https://127.0.0.1:2379\n    - --etcd-cafile=/etc/kubernetes/pki/etcd/ca.crt\n    - \
+         --etcd-certfile={ssl}/node-a1.pem\n    - --etcd-keyfile={ssl}/../ssl/node-a1-key.pem\n"
+    );
+    host.put("/etc/kubernetes/manifests/kube-apiserver.yaml", flags);
+    host.put(&format!("{ssl}/node-a1.pem"), "theirs");
+    host.put(&format!("{ssl}/node-a1-key.pem"), "a path that leads about is left out");
+    host.put(&format!("{ssl}/member-a1-key.pem"), "not the API server's");
+    let key = key();
+    let members = members(&archive(&host, &key), &key);
+    let of_etcd: Vec<_> = members.keys().filter(|name| name.contains("etc/ssl")).collect();
+    assert_eq!(of_etcd, ["files/etc/ssl/etcd/ssl/node-a1.pem"]);
+    assert_eq!(members["files/etc/ssl/etcd/ssl/node-a1.pem"], b"theirs");
+}
+
 #[test]
 fn a_backup_that_fails_leaves_no_snapshot_and_no_archive() {
     let host = control_plane();

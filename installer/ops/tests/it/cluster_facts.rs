@@ -249,3 +249,105 @@ fn a_host_that_was_adopted_says_where_its_programs_are_and_whose() {
         (one("kubelet", "/usr/bin/kubelet", Some("kubelet")), one("kubeadm", "/opt/bin/kubeadm", None));
     assert_eq!(programs(&host), [kubelet, kubeadm, kubectl, one("etcdutl", "/usr/local/bin/etcdutl", None)]);
 }
+
+/// A control plane over an etcd of others, with these files for it.
+fn over_an_etcd_of_others([ca, certificate, key]: [&str; 3]) -> Host {
+    let host = control_plane();
+    for gone in ["/etc/kubernetes/pki/etcd", "/etc/kubernetes/manifests/etcd.yaml"] {
+        let path = host.machine.path(gone);
+        let gone = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+        gone.expect("kubeadm's etcd is not there");
+    }
+    let flags = format!(
+        "    - --etcd-cafile={ca}\n    - --etcd-certfile={certificate}\n    - --etcd-keyfile={key}\n    - \
+         --etcd-servers=https://10.0.9.1:2379\n    - --tls-cert-file=/etc/kubernetes/pki/apiserver.crt\n"
+    );
+    host.put("/etc/kubernetes/manifests/kube-apiserver.yaml", flags);
+    let theirs = json!({"endpoints": ["https://10.0.9.1:2379"], "keys": {}});
+    host.put("/run/kubexm-double/external-etcd.json", theirs.to_string());
+    host
+}
+
+/// An authority, and what it has signed for these names.
+fn signed<const N: usize>(names: [&str; N]) -> (String, [String; N]) {
+    let key = || rcgen::KeyPair::generate().expect("a key");
+    let mut params = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+    params.distinguished_name.push(rcgen::DnType::CommonName, "etcd-ca");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let ca_key = key();
+    let ca = params.self_signed(&ca_key).expect("an authority").pem();
+    let issuer = rcgen::Issuer::new(params, ca_key);
+    let leaves = names.map(|name| {
+        let mut params = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.signed_by(&key(), &issuer).expect("a certificate").pem()
+    });
+    (ca, leaves)
+}
+
+#[test]
+fn an_etcd_of_others_is_known_by_the_manifest_with_what_its_ca_has_signed_beside_the_clients_certificate() {
+    let folder = "/etc/ssl/etcd/ssl";
+    let [ca, certificate, key] = ["ca.pem", "node-a1.pem", "node-a1-key.pem"].map(|name| format!("{folder}/{name}"));
+    let host = over_an_etcd_of_others([&ca, &certificate, &key]);
+    let (authority, [node, member]) = signed(["node-a1", "member-a1"]);
+    for (path, text) in [(&ca, &authority), (&certificate, &node), (&format!("{folder}/member-a1.pem"), &member)] {
+        host.put(path, text.clone());
+    }
+    host.put(&key, "a key");
+    host.put(&format!("{folder}/member-a1-key.pem"), "a key");
+    host.put(&format!("{folder}/notes.crt"), "no certificate");
+    host.put(&format!("{folder}/others.pem"), self::certificate(3));
+    let mut state: Value = serde_json::from_str(&host.read("/run/kubexm-double/state.json")).expect("JSON");
+    let config = format!(
+        "etcd:\n  external:\n    caFile: {ca}\n    certFile: {folder}/node-a0.pem\n    endpoints:\n    - https://10.0.9.1:2379\n    keyFile: {key}\n"
+    );
+    let object =
+        json!({"kind": "ConfigMap", "metadata": {"name": "kubeadm-config"}, "data": {"ClusterConfiguration": config}});
+    state["objects"]["ConfigMap/kubeadm-config"] = object.to_string().into();
+    host.put("/run/kubexm-double/state.json", state.to_string());
+    let before = host.tree();
+    let facts = cluster_facts::collect(&host.machine, "cp1");
+    let of_etcd = facts.certificates.iter().filter(|one| one.path.starts_with(folder));
+    let of_etcd: Vec<_> =
+        of_etcd.map(|one| (one.path.rsplit('/').next().unwrap_or_default(), one.subject.as_str())).collect();
+    assert_eq!(of_etcd, [("ca.pem", "etcd-ca"), ("member-a1.pem", "member-a1"), ("node-a1.pem", "node-a1")]);
+    assert!(!gaps(&facts).iter().any(|gap| gap.contains("etcd")), "{:#?}", facts.gaps);
+    let etcd = facts.kubelets[0].etcd.clone().expect("an etcd of others");
+    assert_eq!((etcd.access.files(), etcd.prefix.as_str()), ([ca.as_str(), &certificate, &key], "/registry"));
+    // What kubeadm would write into the manifest, and is not there.
+    assert_eq!(etcd.lacks, [format!("{folder}/node-a0.pem")], "{:?}", facts.kubeadm);
+    assert_eq!(host.tree(), before, "it only looks");
+    assert_eq!(cluster_facts::collect(&control_plane().machine, "cp1").kubelets[0].etcd, None, "of kubeadm's");
+}
+
+/// As its documentation has it ("Set up a High Availability etcd Cluster with kubeadm").
+#[test]
+fn an_etcd_of_others_whose_files_have_kubeadms_names_is_not_looked_for_on_the_host_itself() {
+    let pki = "/etc/kubernetes/pki";
+    let files =
+        ["etcd/ca.crt", "apiserver-etcd-client.crt", "apiserver-etcd-client.key"].map(|name| format!("{pki}/{name}"));
+    let host = over_an_etcd_of_others(files.each_ref().map(String::as_str));
+    files.iter().for_each(|path| host.put(path, "pem"));
+    let facts = cluster_facts::collect(&host.machine, "cp1");
+    let healthy: Vec<_> = facts.etcd.iter().map(|member| (member.name.as_str(), member.healthy)).collect();
+    assert_eq!(healthy, [("theirs1", true)], "{:#?}", facts.gaps);
+}
+
+/// As kubespray makes it.
+#[test]
+fn certificates_to_which_kubeadms_folder_is_a_link_are_in_that_folder() {
+    let host = control_plane();
+    let of = |folder: &str| {
+        let manifest = format!("    - --tls-cert-file={folder}/apiserver.crt\n");
+        host.put("/etc/kubernetes/manifests/kube-apiserver.yaml", manifest);
+        cluster_facts::collect(&host.machine, "cp1").kubelets[0].certificates.clone().expect("a folder")
+    };
+    assert_eq!(of("/etc/kubernetes/pki"), "/etc/kubernetes/pki");
+    assert_eq!(of("/etc/kubernetes/ssl"), "/etc/kubernetes/ssl", "it is not there");
+    let [pki, ssl] = ["pki", "ssl"].map(|name| host.machine.path(format!("/etc/kubernetes/{name}")));
+    std::fs::rename(&pki, &ssl).expect("moved");
+    assert_eq!(of("/etc/kubernetes/ssl"), "/etc/kubernetes/ssl", "nothing leads to it");
+    std::os::unix::fs::symlink("ssl", &pki).expect("a link");
+    assert_eq!(of("/etc/kubernetes/ssl"), "/etc/kubernetes/pki");
+}

@@ -117,3 +117,27 @@ fn keys_say_whose_they_are_by_kubexms_record_and_another_clusters_below_them_are
     assert_eq!(with(&own, Some("/registry/lab2/registry/namespaces/kube-system")), shared);
     assert_eq!(with(&own, Some("/registry/lab2/namespaces/other")), Some(KeysOf::This));
 }
+
+/// A control plane of a cluster that was adopted has files of others.
+#[test]
+fn a_control_plane_that_is_asked_as_its_api_server_asks_needs_no_certificate_that_is_sent() {
+    let ask = |host: &Host| {
+        let [ca, certificate] = [const { String::new() }; 2];
+        let (endpoints, prefix) = (vec![ENDPOINT.to_owned()], "/registry".to_owned());
+        etcd_check::ask(
+            &host.machine,
+            &EtcdAsk { endpoints, ca, certificate, prefix, of: None, as_api_server: true },
+            &[],
+        )
+    };
+    let host = host(&PODS, None);
+    let answer = ask(&host);
+    assert_eq!((answer.endpoints.len(), answer.keys), (1, None));
+    assert!(answer.why.as_ref().is_some_and(|why| why.contains("names no certificate for etcd")), "{answer:?}");
+    let flags = ["cafile", "certfile", "keyfile"].map(|name| format!("    - --etcd-{name}=/etc/ssl/etcd/ssl/{name}\n"));
+    ["cafile", "certfile", "keyfile"].iter().for_each(|name| host.put(&format!("/etc/ssl/etcd/ssl/{name}"), "pem"));
+    let manifest = format!("    - --etcd-servers={ENDPOINT}\n{}", flags.concat());
+    host.put("/etc/kubernetes/manifests/kube-apiserver.yaml", manifest);
+    let answer = ask(&host);
+    assert_eq!((answer.keys, answer.endpoints[0].version.is_some()), (Some(PODS.len() as u64), true), "{answer:?}");
+}

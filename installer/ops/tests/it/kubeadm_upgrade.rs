@@ -401,6 +401,15 @@ fn an_image_that_kubeadm_would_pull_and_nobody_has_loaded_is_named_before_it_beg
     assert!(look().holds, "{}", look().seen);
     host.put("/run/kubexm-double/kubeadm-images", "registry.k8s.io/pause:3.11\n");
     assert!(look().seen.contains("would pull registry.k8s.io/pause:3.11"), "{}", look().seen);
+    // An etcd that the cluster does not run is none of them.
+    host.put("/run/kubexm-double/kubeadm-images", "registry.k8s.io/etcd:3.7.0-0\n");
+    assert!(look().seen.contains("would pull registry.k8s.io/etcd:3.7.0-0"), "{}", look().seen);
+    let mut beside = asks(&with_its_own_config());
+    if let Probe::KubeadmUpgradePasses { upgrade } = &mut beside {
+        upgrade.images.remove("etcd").expect("kubeadm's");
+    }
+    let beside = probe::look(&beside, machine).expect("an answer");
+    assert!(beside.holds, "{}", beside.seen);
     // A runtime that is away does not lack images.
     let (name, running) = ("containerd.service".to_owned(), Some(false));
     let stopped = Op::from(Unit { name, enabled: true, running, loaded: vec![], reloaded: vec![] });

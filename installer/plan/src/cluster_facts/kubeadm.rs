@@ -82,7 +82,8 @@ pub struct KubeletFacts {
     /// Endpoint of the container runtime, `unix:///run/containerd/containerd.sock`; none if no file of kubelet's names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
-    /// Folder of the API server's certificates, by its manifest: kubeadm's `certificatesDir`. None on a host without one.
+    /// Folder of the API server's certificates, by its manifest: kubeadm's `certificatesDir`. Where `/etc/kubernetes/pki` is a link to it,
+    /// that name. None on a host without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificates: Option<String>,
     /// Which API server its admin.conf names, `https://lb.example.com:6443`. None on a host without one.
