@@ -100,8 +100,8 @@ import json, re, sys
 print(finding, file=sys.stderr)
 line = re.search("`(etcd: {.*})`", finding["fix"]).group(1)
 text = open(sys.argv[2]).read()
-assert "etcd: {type: kubeadm}" in text
-print(text.replace("etcd: {type: kubeadm}", line), end="")
+assert "etcd: {type: kubeadm}" in text and "leave roleGroups.etcd out" in finding["fix"]
+print(re.sub(r"roleGroups: \{etcd: \[[^\]]*\], ", "roleGroups: {", text.replace("etcd: {type: kubeadm}", line)), end="")
 PY
 }
 check "nothing else is, and these lines are written" written
