@@ -121,7 +121,16 @@ fn manifest(op: &StaticPodStarted) -> String {
 /// A file that the manifest does not name.
 fn unread<'o>(op: &'o StaticPodStarted, machine: &Machine) -> Result<Option<&'o str>, OpError> {
     let Some(text) = fsio::read_text(&machine.path(manifest(op)))? else { return Ok(None) };
-    Ok(op.files().map(String::as_str).find(|path| !text.contains(path)))
+    Ok(op
+        .files()
+        .map(String::as_str)
+        .find(|path| !text.contains(path) && !real(machine, path).is_some_and(|path| text.contains(&path))))
+}
+
+/// Where a path leads: kubespray has a link in the place of kubeadm's folder of certificates, and the manifests name the folder itself.
+fn real(machine: &Machine, path: &str) -> Option<String> {
+    let (real, root) = (machine.path(path).canonicalize().ok()?, machine.root().canonicalize().ok()?);
+    Some(format!("/{}", real.strip_prefix(root).ok()?.display()))
 }
 
 fn running(op: &StaticPodStarted, machine: &Machine) -> Result<Option<String>, OpError> {

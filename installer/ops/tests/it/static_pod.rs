@@ -194,6 +194,24 @@ fn a_file_that_the_manifest_does_not_name_is_refused_and_nothing_is_restarted() 
     assert_eq!(observe(&host).1.container, state.container);
 }
 
+/// As with kubespray's link from kubeadm's folder of certificates to its own.
+#[test]
+fn a_file_that_the_manifest_names_where_a_link_leads_is_read() {
+    let host = control_plane();
+    let before = observe(&host).1.container;
+    let [folder, real] = ["/etc/kubexm/audit", "/etc/theirs"].map(|path| host.machine.path(path));
+    std::fs::rename(&folder, &real).expect("moved");
+    let manifest = "/etc/kubernetes/manifests/kube-apiserver.yaml";
+    host.put(manifest, host.read(manifest).replace("/etc/kubexm/audit", "/etc/theirs"));
+    let refused = dispatch::converge(&op(), &host.machine).expect_err("nothing leads there").full();
+    assert!(refused.contains("does not read"), "{refused}");
+    std::os::unix::fs::symlink(&real, &folder).expect("a link");
+    host.put("/etc/theirs/policy.yaml", "second");
+    converge(&host);
+    let (found, state) = observe(&host);
+    assert!(found.satisfied && state.container != before, "{state:?}");
+}
+
 const CONFIG: &str = "/etc/kubexm/haproxy/haproxy.cfg";
 const MANIFEST: &str = "/etc/kubernetes/manifests/kubexm-haproxy.yaml";
 

@@ -79,7 +79,8 @@ pub fn of_kubeadm<'a>(
     node: &PlannedHost<'_>,
 ) -> Result<Vec<(&'static str, &'a Artifact)>, RecipeError> {
     let control_plane = if node.roles.control_plane { CONTROL_PLANE.as_slice() } else { &[] };
-    let all = EVERY_NODE.iter().chain(control_plane);
+    let no_etcd = cx.cluster.etcd.kind != EtcdKind::Kubeadm;
+    let all = EVERY_NODE.iter().chain(control_plane).filter(|image| !(no_etcd && **image == ClusterImage::Etcd));
     all.map(|image| Ok((image.name(), cx.image(*image, node.platform)?))).collect()
 }
 

@@ -276,7 +276,7 @@ fn over_etcd_of_others() -> Site {
     Site { cluster, running, ..Site::agreeing() }
 }
 
-fn etcd(site: &mut Site, host: &str) -> &mut kubexm_plan::cluster_facts::ApiServerEtcd {
+fn etcd<'s>(site: &'s mut Site, host: &str) -> &'s mut kubexm_plan::cluster_facts::ApiServerEtcd {
     site.running.kubelets.iter_mut().find(|one| one.host == host).unwrap().etcd.as_mut().unwrap()
 }
 
