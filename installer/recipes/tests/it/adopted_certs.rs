@@ -131,7 +131,7 @@ fn over_etcd_of_others() -> Site {
     site.cluster = sample_adoption::with_external_etcd(site.cluster);
     let found = sample_adoption::running(&site.cluster);
     site.running.etcd = found.etcd;
-    let ends = site.running.certificates[0].ends;
+    let ends = site.running.certificates.iter().find(|one| one.path.ends_with("/apiserver.crt")).unwrap().ends;
     site.running.certificates.retain(|one| authority(&one.path) != AUTHORITIES[1]);
     let theirs = found.certificates.into_iter().filter(|one| one.path.starts_with("/etc/ssl/etcd/"));
     site.running.certificates.extend(theirs.map(|one| Certificate { ends, ..one }));
