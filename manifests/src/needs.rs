@@ -108,10 +108,10 @@ pub(crate) fn image(image: ClusterImage, cluster: &Cluster, asked: &Kubernetes, 
     let kubeadm = asked.kind == KubernetesKind::Kubeadm;
     let run = || if kubeadm { format!("kubeadm {version} runs it") } else { format!("Kubernetes {version}") };
     match image {
-        ClusterImage::KubeApiserver
-        | ClusterImage::KubeControllerManager
-        | ClusterImage::KubeScheduler
-        | ClusterImage::KubeProxy => kubeadm.then(run),
+        ClusterImage::KubeApiserver | ClusterImage::KubeControllerManager | ClusterImage::KubeScheduler => {
+            kubeadm.then(run)
+        }
+        ClusterImage::KubeProxy => (kubeadm && !cluster.network.replaces_kube_proxy()).then(run),
         ClusterImage::Etcd => (cluster.etcd.kind == EtcdKind::Kubeadm).then(run),
         ClusterImage::Coredns | ClusterImage::Pause => Some(run()),
         ClusterImage::Flannel | ClusterImage::FlannelCniPlugin => {

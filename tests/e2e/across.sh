@@ -31,6 +31,7 @@ in_pod() {
   done; echo no pod has $address; exit 1"
 }
 
+# across_hosts [CMD...]: while the pods answer, CMD holds too
 across_hosts() {
   local host other rc=0 dns service
   local -A pod
@@ -56,6 +57,7 @@ across_hosts() {
       in_pod "$host" "${pod[$host]}" curl -sS -m 5 "http://$service/" > /dev/null || { echo "the service does not answer on $host"; rc=1; }
     done
   done
+  [ "$#" = 0 ] || "$@" || rc=1
   across_pods | kubectl_on n1 delete --wait=true -f - || rc=1
   for host in "${FLEET[@]}"; do lab host root "$host" 'pkill -x -f "busybox httpd -p 8080 -h /run/web"; rm -rf /run/web' || true; done
   return "$rc"

@@ -220,10 +220,6 @@ impl All {
         let known =
             matches!(network.plugin, NetworkPlugin::Calico | NetworkPlugin::Cilium) || network.options.is_empty();
         self.unless_none("spec.network.options", known);
-        // It came up on a host, and was reset; its scene (cilium-alone) has not passed as a whole yet.
-        let option = network.options.get("kubeProxyReplacement").filter(|_| network.plugin == NetworkPlugin::Cilium);
-        let replaces = option.is_some_and(|value| *value == true || *value == "true");
-        self.add(replaces, "spec.network.options.kubeProxyReplacement", "true", LEAVE_OUT);
         if network.plugin == NetworkPlugin::Calico {
             self.calico(network);
         }

@@ -43,6 +43,9 @@ pub struct Facts {
     pub disks: Vec<Disk>,
     /// 1 or 2.
     pub cgroup_version: u8,
+    /// Of the kernel's file systems those that a pod network may need: `bpf`, `cgroup2`.
+    #[serde(default)]
+    pub filesystems: BTreeSet<String>,
     /// State of each kernel module that kubexm needs.
     pub modules: BTreeMap<String, ModuleState>,
     /// Those that the next boot has: built in, or named in a folder modules-load.d.

@@ -207,6 +207,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
             inodes: None,
         }],
         cgroup_version: 2,
+        filesystems: ["bpf", "cgroup2"].map(str::to_owned).into(),
         modules: ["overlay", "br_netfilter"].into_iter().map(|m| (m.to_owned(), ModuleState::Present)).collect(),
         boot_modules: BTreeSet::new(),
         systemd: Some(252),

@@ -10,6 +10,17 @@ fn images(cluster: &Cluster) -> Vec<String> {
 }
 
 #[test]
+fn a_bundle_has_no_kube_proxy_where_cilium_does_its_work() {
+    let has_proxy = |replaces: bool| {
+        let mut cluster = for_version(Some("1.34.4"));
+        cluster.network.plugin = NetworkPlugin::Cilium;
+        cluster.network.options.insert("kubeProxyReplacement".to_owned(), replaces.into());
+        images(&cluster).iter().any(|image| image.contains("/kube-proxy:"))
+    };
+    assert_eq!((has_proxy(false), has_proxy(true)), (true, false));
+}
+
+#[test]
 fn containerd_is_the_static_archive_wherever_upstream_publishes_one() {
     let catalogue = Catalogue::embedded();
     let containerd = catalogue.component(Program::Containerd).unwrap();

@@ -71,6 +71,12 @@ impl Network {
         !self.more_pod_cidrs.is_empty()
     }
 
+    /// Whether Cilium does the work of kube-proxy, so that there is none.
+    pub fn replaces_kube_proxy(&self) -> bool {
+        let option = self.options.get("kubeProxyReplacement");
+        self.plugin == NetworkPlugin::Cilium && option.is_some_and(|value| *value == true || *value == "true")
+    }
+
     /// The networks of services, the first family first.
     pub fn service_cidrs(&self) -> impl Iterator<Item = IpNet> {
         std::iter::once(self.service_cidr).chain(self.more_service_cidrs.iter().copied())

@@ -35,6 +35,33 @@ fn an_option_that_cilium_does_not_have_is_named_with_the_nearest_and_a_wrong_val
 }
 
 #[test]
+fn settings_of_kube_proxy_are_refused_where_cilium_does_its_work() {
+    let of = |kubernetes: &str, replaces: &str| {
+        file(&format!(
+            "  kubernetes: {{version: v1.34.4, {kubernetes}}}\n  network: {{plugin: cilium, options: {{kubeProxyReplacement: {replaces}}}}}\n"
+        ))
+    };
+    for (kubernetes, field) in [
+        ("proxyMode: ipvs", "spec.kubernetes.proxyMode: proxyMode sets"),
+        ("proxyMode: nftables", "spec.kubernetes.proxyMode: proxyMode sets"),
+        ("kubeProxy: {conntrack: {min: 0}}", "spec.kubernetes.kubeProxy: kubeProxy sets"),
+    ] {
+        for replaces in ["true", "\"true\""] {
+            let all = parse(&of(kubernetes, replaces)).expect_err(kubernetes).to_string();
+            assert!(all.contains(field) && all.contains("there is no kube-proxy"), "{kubernetes}: {all}");
+            assert_eq!(all.lines().count(), 1, "{all}");
+        }
+        assert!(parse(&of(kubernetes, "false")).is_ok(), "beside kube-proxy it is kube-proxy's: {kubernetes}");
+    }
+    let both = parse(&of("nodelocaldns: {}, proxyMode: iptables", "true")).unwrap();
+    assert!(both.network.replaces_kube_proxy());
+    let paths: Vec<String> = check(&both).into_iter().map(|unsupported| unsupported.path).collect();
+    assert_eq!(paths, ["spec.kubernetes.nodelocaldns"], "Cilium sees packets before the cache does");
+    let other = parse(&file("  network: {plugin: none}\n")).unwrap();
+    assert!(!other.network.replaces_kube_proxy());
+}
+
+#[test]
 fn an_option_that_calico_does_not_have_is_named_with_the_nearest_and_a_wrong_value_with_what_is_wanted() {
     let said = |network: &str| refused(&format!("  network: {{plugin: calico, {network}}}\n")).to_string();
     for (network, text) in [

@@ -163,10 +163,6 @@ const NOT_BUILT: &[(&str, &str)] = &[
         "spec.network.plugin spec.network.multus",
     ),
     ("  network: {plugin: kube-ovn}\n", "spec.network.plugin"),
-    (
-        "  network: {plugin: cilium, options: {kubeProxyReplacement: true}}\n",
-        "spec.network.options.kubeProxyReplacement",
-    ),
     ("  network: {podCidr: [10.1.0.0/16, \"fd00::/48\"]}\n", "spec.network.podCidr"),
     ("  loadBalancer: {mode: internal, internal: {type: haproxy}, port: 8443}\n", "spec.loadBalancer.port"),
     ("  loadBalancer: {mode: internal, internal: {type: kube-vip}, vip: \"fd00::9\"}\n", "spec.loadBalancer.vip"),

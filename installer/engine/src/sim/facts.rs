@@ -35,6 +35,7 @@ pub fn facts(host: &str) -> Facts {
             inodes: None,
         }],
         cgroup_version: 2,
+        filesystems: ["bpf", "cgroup2"].map(str::to_owned).into(),
         modules: ["overlay", "br_netfilter"].map(|name| (name.to_owned(), ModuleState::Present)).into(),
         boot_modules: BTreeSet::new(),
         systemd: Some(252),

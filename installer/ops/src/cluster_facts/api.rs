@@ -4,7 +4,7 @@ use std::thread;
 
 use kubexm_plan::cluster_facts::{
     APPLIED, AppliedCluster, BUDGETS, COMPONENTS, ClusterFacts, Component, Condition, DEPRECATED_APIS, DeprecatedApi,
-    Gap, IDENTITY, KUBEADM_CONFIG, KubeadmCluster, NODES, NodeFacts, SERVER_VERSION, TightBudget, applied,
+    Gap, IDENTITY, KUBE_PROXY, KUBEADM_CONFIG, KubeadmCluster, NODES, NodeFacts, SERVER_VERSION, TightBudget, applied,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::{Machine, OpError};
 const VERSION: &str = "/version";
 const ALL_NODES: &str = "/api/v1/nodes";
 /// The DaemonSet that kubeadm makes.
-const KUBE_PROXY: &str = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy";
+const PROXY: &str = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy";
 const STATIC_PODS: &str = "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane";
 /// The most budgets that are looked at: whoever has rights in one namespace makes any number of them, and a host has a time to answer.
 const MOST_BUDGETS: usize = 3_000;
@@ -50,14 +50,15 @@ pub(super) fn look(machine: &Machine, host: &str) -> Seen {
         let metrics = scope.spawn(|| metrics::deprecated_apis(machine));
         let budgets = scope.spawn(|| budgets(machine));
         let fault = || OpError::other("the request failed, because of a fault of this program".to_owned());
-        let asked = [ALL_NODES, STATIC_PODS, &record, kubeadm::CONFIG, KUBE_PROXY].map(str::to_owned).map(ask);
+        let asked = [ALL_NODES, STATIC_PODS, &record, kubeadm::CONFIG, PROXY].map(str::to_owned).map(ask);
         let answers = asked.map(|asked| asked.join().unwrap_or_else(|_| Err(fault())));
         let budgets = budgets.join().unwrap_or_else(|_| Err(fault()));
         (answers, budgets, metrics.join().unwrap_or_else(|_| Err(fault())))
     });
     let mut seen = Seen { server_version: version["gitVersion"].as_str().map(str::to_owned), ..Seen::default() };
-    // A cluster may have none, and only what an upgrade left unfinished is looked for with it: no gap.
-    let proxy = proxy.ok().flatten().map(|proxy| text(&proxy, "/spec/template/spec/containers/0/image"));
+    // A cluster may have none: no gap.
+    let proxy =
+        gaps.note(KUBE_PROXY, proxy).flatten().map(|proxy| text(&proxy, "/spec/template/spec/containers/0/image"));
     seen.kube_proxy = proxy.filter(|image| !image.is_empty());
     seen.nodes = items(gaps.note(NODES, nodes)).iter().map(node).collect();
     seen.components = items(gaps.note(COMPONENTS, pods)).iter().map(component).collect();

@@ -19,7 +19,7 @@ mod runtime_settings;
 mod services;
 mod state_folders;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::backup::FROM_BACKUP;
 use kubexm_plan::facts::{DataFolders, ModuleState};
@@ -35,6 +35,8 @@ use crate::{Machine, OpError, authority, fsio, given, paths, systemd, timers};
 /// Modules that kubexm needs: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
 /// nf_conntrack) cannot be distinguished from missing ones if they are built in without parameters.
 const MODULES: [&str; 6] = ["br_netfilter", "overlay", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
+/// File systems of the kernel that a pod network may need.
+const FILESYSTEMS: [&str; 2] = ["bpf", "cgroup2"];
 /// Kernel parameters that kubexm sets on a node.
 const SYSCTLS: [&str; 4] = [
     "net.ipv4.ip_forward",
@@ -125,6 +127,7 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         memory: os::memory(machine)?,
         disks: disks::look(machine)?,
         cgroup_version: if machine.path("/sys/fs/cgroup/cgroup.controllers").exists() { 2 } else { 1 },
+        filesystems: filesystems(machine)?,
         modules: modules(machine)?,
         boot_modules: kernel_module::at_boot(machine, &MODULES)?,
         systemd: systemd::version(machine)?,
@@ -229,6 +232,13 @@ fn registry_ca(machine: &Machine) -> Result<Option<Digest>, OpError> {
         }
     }
     Ok(None)
+}
+
+/// Of `/proc/filesystems`: each line ends with a name.
+fn filesystems(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
+    let text = fsio::read_text(&machine.path("/proc/filesystems"))?.unwrap_or_default();
+    let names = text.lines().filter_map(|line| line.split_whitespace().last());
+    Ok(names.filter(|name| FILESYSTEMS.contains(name)).map(str::to_owned).collect())
 }
 
 fn modules(machine: &Machine) -> Result<BTreeMap<String, ModuleState>, OpError> {

@@ -22,7 +22,7 @@ const FILES: [(&str, &str); 31] = [
     ("/usr/share/zoneinfo/posix/Etc/UTC", "TZif2"),
     ("/usr/share/zoneinfo/zone.tab", "# tzdb\n"),
     ("/proc/cmdline", "quiet\n"),
-    ("/proc/filesystems", "nodev\tsysfs\nnodev\ttmpfs\nnodev\toverlay\n\text4\n"),
+    ("/proc/filesystems", "nodev\tsysfs\nnodev\ttmpfs\nnodev\tcgroup2\nnodev\tbpf\nnodev\toverlay\n\text4\n"),
     ("/proc/meminfo", "MemTotal:        8147392 kB\nMemFree:         6147392 kB\n"),
     ("/proc/self/mountinfo", "25 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"),
     ("/proc/swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/dev/sda5 partition\t1000000\t\t0\t\t-2\n"),

@@ -133,6 +133,14 @@ pub(super) fn upgrade(system: &RootedSystem, state: &mut State, args: &[&str]) -
             state.cluster.images.entry(name.clone()).or_default().insert(pod.to_owned(), image);
         }
     }
+    // kubeadm of 1.32 and later makes what it does not find, unless it is told not to.
+    if !args.iter().any(|arg| arg.starts_with("--skip-phases=") && arg.contains("addon/kube-proxy")) {
+        state
+            .cluster
+            .objects
+            .entry("DaemonSet/kube-proxy".to_owned())
+            .or_insert_with(|| "kind: DaemonSet\n".to_owned());
+    }
     put(system, KUBELET_CONFIG, &format!("double: kubelet's config of {version}\n"))?;
     Ok(Output::text("[upgrade] SUCCESS!\n"))
 }

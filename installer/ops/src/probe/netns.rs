@@ -52,7 +52,7 @@ impl Asked {
         let Self { name, dns, service } = self;
         let count = resolve(who, name, SocketAddr::new(*dns, 53))?;
         TcpStream::connect_timeout(service, LIMIT).map_err(|error| {
-            OpError::other(format!("{who} cannot connect to the service {service}: {error}; look at kube-proxy"))
+            OpError::other(format!("{who} cannot connect to the service {service}: {error}; look at kube-proxy, or at Cilium where that does its work"))
         })?;
         Ok(format!("{whence} {name} has {count} addresses and {service} accepts a connection"))
     }

@@ -29,6 +29,7 @@ fn a_fresh_debian_is_seen_as_it_is() {
     assert_eq!(facts.swaps, ["/dev/sda5"]);
     assert_eq!(facts.fstab_swaps.len(), 1);
     assert_eq!(facts.selinux, SelinuxState::Absent);
+    assert_eq!(facts.filesystems.iter().map(String::as_str).collect::<Vec<_>>(), ["bpf", "cgroup2"]);
     assert_eq!(facts.modules["overlay"], ModuleState::Present);
     assert_eq!(facts.modules["br_netfilter"], ModuleState::Loadable);
     assert_eq!(facts.programs["conntrack"].as_deref(), Some("/usr/sbin/conntrack"));
@@ -49,11 +50,13 @@ fn hardware_and_kernel_are_what_the_machine_shows() {
     host.put("/proc/meminfo", "MemTotal: 1000 kB\n");
     host.put("/proc/sys/kernel/osrelease", "3.9.0\n");
     host.put("/run/kubexm-double/missing-modules.json", "[\"br_netfilter\"]");
+    host.put("/proc/filesystems", "nodev\tsysfs\nnodev\tcgroup\n\text4\n");
     std::fs::remove_dir_all(host.machine.path("/sys/fs/cgroup")).expect("gone");
     let facts = look(&host);
     assert_eq!((facts.arch, facts.cpus, facts.page_size, facts.cgroup_version), (Some(Arch::Arm64), 1, 65536, 1));
     assert_eq!((facts.memory, facts.kernel.as_str()), (1_024_000, "3.9.0"));
     assert_eq!(facts.modules["br_netfilter"], ModuleState::Missing);
+    assert!(facts.filesystems.is_empty(), "{:?}", facts.filesystems);
 }
 
 #[test]

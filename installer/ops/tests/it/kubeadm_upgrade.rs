@@ -35,7 +35,7 @@ fn upgrade(of: UpgradeOf) -> Op {
         false => BTreeMap::new(),
     };
     let (version, ignore) = (VERSION.to_owned(), vec!["SystemVerification".into()]);
-    KubeadmUpgrade { version, of, images, patches: None, ignore, same_etcd: true }.into()
+    KubeadmUpgrade { version, of, images, patches: None, ignore, skip_phases: vec![], same_etcd: true }.into()
 }
 
 fn first() -> Op {
@@ -71,6 +71,28 @@ fn the_cluster_its_control_planes_and_a_worker_are_upgraded_and_a_second_time_no
     let found = facts::collect(one, "node1").expect("facts");
     assert_eq!(found.kubeadm_files.expect("compared").changed, Vec::new());
     assert_eq!(found.kubeadm_config, Some(kubexm_spec::Digest::of(TEXT)));
+}
+
+/// kubeadm of 1.32 and later makes the kube-proxy that an init has skipped.
+#[test]
+fn kubeadm_makes_no_kube_proxy_where_its_phase_is_skipped() {
+    const PROXY: &str = "DaemonSet/kube-proxy";
+    for (skip_phases, made) in [(vec![], true), (vec!["addon/kube-proxy".to_owned()], false)] {
+        let fleet = fleet();
+        fleet.change_state(|state| {
+            state["objects"].as_object_mut().expect("objects").remove(PROXY);
+        });
+        for (of, host) in [
+            (UpgradeOf::Cluster { config: Some(CONFIG.to_owned()) }, 0),
+            (UpgradeOf::ControlPlane, 1),
+            (UpgradeOf::Worker, 2),
+        ] {
+            let Op::Act(kubexm_plan::Act::KubeadmUpgrade(act)) = upgrade(of) else { unreachable!("it is one") };
+            let op: Op = KubeadmUpgrade { skip_phases: skip_phases.clone(), ..act }.into();
+            dispatch::converge(&op, &fleet.hosts[host].machine).expect("upgraded");
+        }
+        assert_eq!(fleet.state()["objects"].get(PROXY).is_some(), made, "{skip_phases:?}");
+    }
 }
 
 const PKI: &str = "/etc/kubernetes/pki/etcd";
@@ -321,8 +343,15 @@ fn an_etcd_that_both_versions_have_is_no_sign_of_a_replaced_pod() {
     let api = ("kube-apiserver".to_owned(), format!("registry.k8s.io/kube-apiserver:{VERSION}"));
     let images = BTreeMap::from([("etcd".to_owned(), image.to_owned()), api]);
     let of = UpgradeOf::Cluster { config: Some(CONFIG.to_owned()) };
-    let act =
-        KubeadmUpgrade { version: VERSION.to_owned(), of, images, patches: None, ignore: Vec::new(), same_etcd: false };
+    let act = KubeadmUpgrade {
+        version: VERSION.to_owned(),
+        of,
+        images,
+        patches: None,
+        ignore: Vec::new(),
+        skip_phases: Vec::new(),
+        same_etcd: false,
+    };
     host.put("/run/kubexm-double/refuse-kubeadm-upgrade", "CreateJob]: timed out");
     let error = dispatch::converge(&act.into(), machine).expect_err("refused").full();
     assert!(error.contains("kubelet-config in the cluster are as before"), "{error}");

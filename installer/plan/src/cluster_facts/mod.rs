@@ -422,6 +422,8 @@ pub const IDENTITY: &str = "identity";
 pub const BUDGETS: &str = "disruption budgets";
 /// [`Gap::what`] of the deprecated APIs in use.
 pub const DEPRECATED_APIS: &str = "deprecated APIs in use";
+/// [`Gap::what`] if it is not known whether there is a kube-proxy.
+pub const KUBE_PROXY: &str = "kube-proxy";
 /// [`Gap::what`] of the record of what was applied.
 pub const APPLIED: &str = "record of what was applied";
 

@@ -17,6 +17,8 @@ use crate::{network, paths, runtime, selinux, yaml};
 
 /// Taint that keeps users' pods off a control plane; kubeadm's own.
 pub const TAINT: &str = "node-role.kubernetes.io/control-plane";
+/// The phase of kubeadm that makes kube-proxy.
+pub const PROXY_PHASE: &str = "addon/kube-proxy";
 /// Registry of all images of a kubeadm cluster (`imageRepository`).
 const IMAGE_REPOSITORY: &str = "registry.k8s.io";
 
@@ -133,7 +135,7 @@ fn init_configuration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Va
         "nodeRegistration": registration(cx, node)?,
     });
     if network::replaces_kube_proxy(cx.cluster) {
-        config["skipPhases"] = json!(["addon/kube-proxy"]);
+        config["skipPhases"] = json!([PROXY_PHASE]);
     }
     if selinux::confines(cx.cluster) {
         config["patches"] = json!({"directory": paths::KUBEADM_PATCHES});
@@ -164,6 +166,10 @@ fn cluster_configuration(
         },
         "apiServer": api_server(cx, node, ends_watches)?,
     });
+    if network::replaces_kube_proxy(cx.cluster) {
+        // The cluster keeps it: kubeadm wants no image of it then, and does not make it when somebody upgrades by hand.
+        config["proxy"] = json!({"disabled": true});
+    }
     for (key, period) in [
         ("certificateValidityPeriod", kubernetes.certificate_validity),
         ("caCertificateValidityPeriod", kubernetes.ca_certificate_validity),

@@ -11,7 +11,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{control_plane, join, kubeadm_config};
-use crate::{paths, selinux};
+use crate::{network, paths, selinux};
 
 /// The static pods of a control plane, by the names of their manifests.
 pub const STATIC_PODS: [(&str, ClusterImage); 4] = [
@@ -61,7 +61,21 @@ pub enum Configuration {
         same_etcd: bool,
     },
     /// Its own, as kubeadm finds it in the cluster: one that was adopted.
-    Theirs,
+    Theirs {
+        /// It has a kube-proxy.
+        kube_proxy: bool,
+    },
+}
+
+impl Configuration {
+    /// Whether kube-proxy is to be left out: kubeadm of 1.32 and later makes the one that its init has skipped (CHANGELOG-1.32, "Urgent
+    /// Upgrade Notes").
+    fn has_no_proxy(self, cx: &PlanContext<'_>) -> bool {
+        match self {
+            Self::Ours { .. } => network::replaces_kube_proxy(cx.cluster),
+            Self::Theirs { kube_proxy } => !kube_proxy,
+        }
+    }
 }
 
 /// kubeadm's own checks of the upgrade of the cluster, while everything can be rolled back.
@@ -119,6 +133,7 @@ fn act(
         true => images(cx, node)?.into_iter().map(|(pod, image)| (pod.to_owned(), image.to_owned())).collect(),
         false => BTreeMap::new(),
     };
+    let skip_phases = if config.has_no_proxy(cx) { vec![kubeadm_config::PROXY_PHASE.to_owned()] } else { Vec::new() };
     // A patch may be one of etcd's manifest.
     let same_etcd = config == Configuration::Ours { same_etcd: true } && !patched && images.contains_key("etcd");
     Ok(KubeadmUpgrade {
@@ -127,6 +142,7 @@ fn act(
         images,
         patches: patched.then(|| paths::KUBEADM_PATCHES.to_owned()),
         ignore: control_plane::ignored(cx, node)?,
+        skip_phases,
         same_etcd,
     })
 }

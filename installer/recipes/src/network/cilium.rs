@@ -3,7 +3,7 @@
 
 use kubexm_manifests::ChartRelease;
 use kubexm_plan::{Step, Undo};
-use kubexm_spec::cluster::{Cluster, NetworkPlugin};
+use kubexm_spec::cluster::Cluster;
 use serde_json::{Map, Value, json};
 
 use crate::charts;
@@ -14,8 +14,7 @@ use crate::modules::release;
 
 /// Whether Cilium does kube-proxy's work, so that there is none.
 pub fn replaces_kube_proxy(cluster: &Cluster) -> bool {
-    let option = cluster.network.options.get("kubeProxyReplacement");
-    cluster.network.plugin == NetworkPlugin::Cilium && option.is_some_and(|value| *value == true || *value == "true")
+    cluster.network.replaces_kube_proxy()
 }
 
 /// Installs the chart. Its values depend on the number of nodes.

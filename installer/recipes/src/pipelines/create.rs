@@ -53,11 +53,6 @@ pub(super) fn plan_cluster(
     compose(cx, pipeline, removed)
 }
 
-/// The plan even for features that are not supported yet, for developing recipes. No program executes it.
-pub fn create_unsupported(cx: &PlanContext<'_>) -> Result<Plan, RecipeError> {
-    Ok(compose(cx, Pipeline::Create, &[])?.plan)
-}
-
 fn compose(cx: &PlanContext<'_>, pipeline: Pipeline, removed: &[RemovedAddon]) -> Result<Drafted, RecipeError> {
     bundle::check(cx)?;
     let site = ClusterHosts::of(cx)?;

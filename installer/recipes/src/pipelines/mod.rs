@@ -29,7 +29,7 @@ pub use add_node::{absent, add_node};
 pub use addons_apply::addons_apply;
 pub use adopt::{AdoptContext, adopt};
 pub use certs_renew::{OwnAuthorities, Renew, RenewContext, Renewed, certs_renew, needs_authorities};
-pub use create::{create, create_unsupported};
+pub use create::create;
 pub use create_from_backup::create_from_backup;
 pub use delete_node::{DeleteContext, Deletion, delete_node};
 pub use host_removal::kept_snapshots;

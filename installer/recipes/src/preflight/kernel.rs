@@ -2,12 +2,12 @@
 
 use kubexm_manifests::CgroupV1;
 use kubexm_plan::facts::ModuleState;
-use kubexm_spec::cluster::ProxyMode;
+use kubexm_spec::cluster::{Keyword as _, ProxyMode};
 
 use super::input::{ObservedHost, PreflightInput};
 use super::report::{Report, Severity, Words};
 use crate::modules::os::{kernel_modules, uses_ipvs};
-use crate::support;
+use crate::{network, support};
 
 /// Older kernels miss features that containers need.
 const OLDEST: (u32, u32) = (3, 10);
@@ -32,6 +32,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     for host in input.nodes() {
         version(input, host, report);
         cgroups(input, host, report);
+        programs_in_kernel(input, host, report);
         for module in kernel_modules(input.cx.cluster) {
             if matches!(host.facts.modules.get(module), None | Some(ModuleState::Missing)) {
                 report.fail(
@@ -98,6 +99,32 @@ fn version(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Rep
             "5.13 or newer for `proxyMode: nftables`",
             "upgrade the kernel and reboot, or set `proxyMode: iptables`",
         );
+    }
+}
+
+/// A network whose pods pin programs in the BPF file system needs both, whatever else the kernel has.
+fn programs_in_kernel(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
+    let networks = network::all_of(input.cx.cluster).unwrap_or_default();
+    if networks.iter().all(|network| network.pins.is_empty()) {
+        return;
+    }
+    for (name, what, why) in [
+        ("bpf", "BPF", "its programs carry and translate every packet (CONFIG_BPF_SYSCALL)"),
+        (
+            "cgroup2",
+            "cgroup v2",
+            "its programs translate services where a process connects (CONFIG_CGROUPS, from 4.5); hosts may boot with cgroup v1",
+        ),
+    ] {
+        if !host.facts.filesystems.contains(name) {
+            let plugin = input.cx.cluster.network.plugin.word();
+            report.fail(
+                host.name(),
+                format!("a kernel without {what} (no {name} in /proc/filesystems)"),
+                format!("{what} for the pod network {plugin}: {why}"),
+                "boot a kernel of your distribution, which has it, or choose another spec.network.plugin",
+            );
+        }
     }
 }
 

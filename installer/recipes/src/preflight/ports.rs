@@ -25,7 +25,8 @@ const CONTROL_PLANE: [Port; 3] =
 const ETCD: [Port; 2] = [tcp(2379, "etcd"), tcp(2380, "etcd")];
 /// Health and metrics of an etcd of kubexm's; kubeadm's own has the port as well, and starts later.
 const ETCD_METRICS: Port = tcp(2381, "etcd");
-const NODE: [Port; 2] = [tcp(10250, "kubelet"), tcp(10256, "kube-proxy")];
+const NODE: Port = tcp(10250, "kubelet");
+const PROXY: Port = tcp(10256, "kube-proxy");
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     let cluster = input.cx.cluster;
@@ -68,7 +69,10 @@ fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
         ports.push(ETCD_METRICS);
     }
     if roles.in_cluster() {
-        ports.extend(NODE);
+        ports.push(NODE);
+        if !network::replaces_kube_proxy(cluster) {
+            ports.push(PROXY);
+        }
         let traits = network::all_of(cluster).unwrap_or_default();
         let udp = traits.iter().flat_map(|network| network.udp_ports);
         ports.extend(udp.map(|number| Port { number: *number, protocol: "udp", process: None }));

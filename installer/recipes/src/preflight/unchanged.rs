@@ -12,6 +12,7 @@ use super::report::Report;
 use super::{etcd_members, network_kept};
 use crate::context::PlanContext;
 use crate::modules::{cluster_ca, etcd_listed, kubeadm_config};
+use crate::network;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     etcd_members::run(input, report);
@@ -19,7 +20,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
     network_kept::run(input, report);
     runtime_root(input, report);
     for Changed { host, settings } in changed(input) {
-        if is_completed(input, host, settings.as_deref()) {
+        if is_completed(input, host, settings.as_deref()) || kube_proxy(input, host, settings.as_deref(), report) {
             continue;
         }
         let found = match settings {
@@ -51,6 +52,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
 }
 
 /// Of kubeadm's configuration, as differences are shown.
+const SKIPPED_PHASES: &str = "InitConfiguration.skipPhases";
 const ENDPOINTS: &str = "etcd.external.endpoints";
 
 /// Whether nothing differs but members that a run which was cut off has added, and that work: the plan gives API servers and kubeadm the list.
@@ -59,6 +61,28 @@ fn is_completed(input: &PreflightInput<'_>, host: &str, settings: Option<&[Strin
     let text = input.cx.facts.get(host).and_then(|facts| facts.kubeadm_config_text.as_deref());
     let lacking = text.map(|text| etcd_listed::lacking(input.cx, text));
     only_members && matches!(lacking, Some(Ok(members)) if !members.is_empty())
+}
+
+/// Reports a cluster that has a kube-proxy where cluster.yaml wants Cilium in its place, or the other way round.
+fn kube_proxy(input: &PreflightInput<'_>, host: &str, settings: Option<&[String]>, report: &mut Report) -> bool {
+    let differs = settings.unwrap_or_default().iter().any(|setting| setting.starts_with(SKIPPED_PHASES));
+    if differs {
+        let (found, fix) = match network::replaces_kube_proxy(input.cx.cluster) {
+            true => ("a running cluster with kube-proxy", "leave kubeProxyReplacement out, or set it to false"),
+            false => (
+                "a running cluster without kube-proxy, whose work Cilium does",
+                "write plugin: cilium and options: {kubeProxyReplacement: true}",
+            ),
+        };
+        report.fail(
+            host,
+            found,
+            "spec.network.options.kubeProxyReplacement as the cluster was created with it: no command takes kube-proxy out of a running \
+             cluster, or brings it back",
+            fix,
+        );
+    }
+    differs
 }
 
 /// Compared with the cluster that runs: members of its own etcd on new hosts are none of it yet.
@@ -104,6 +128,9 @@ pub(super) fn before_upgrade(input: &PreflightInput<'_>, report: &mut Report) {
     network_kept::run(input, report);
     runtime_root(input, report);
     for Changed { host, settings } in changed(input) {
+        if kube_proxy(input, host, settings.as_deref(), report) {
+            continue;
+        }
         let needed = "the settings of the running cluster: an upgrade changes versions, and settings of kubelet";
         let Some(settings) = settings else {
             report.fail(

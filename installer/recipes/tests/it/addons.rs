@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 
 use crate::common::Site;
 use insta::{Settings, assert_snapshot};
-use kubexm_plan::cluster_facts::AppliedCluster;
 use kubexm_plan::op::{HelmRelease, Op, ReleaseInput};
-use kubexm_plan::{ClusterFacts, Plan, Step, Undo, lint};
-use kubexm_recipes::{RecipeError, add_node, sample};
+use kubexm_plan::{Plan, Step, Undo, lint};
+use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::cluster::{Addon, AddonKind, AddonSecret, AddonSource, Cluster, NetworkPlugin, SecretSource};
 use kubexm_spec::{ArtifactKey, Digest, ExitCode};
 use serde_json::{Map, Value, json};
@@ -35,8 +34,7 @@ fn cluster() -> Cluster {
 }
 
 fn checked(site: &Site) -> Plan {
-    // In place of kube-proxy it is refused still.
-    let plan = kubexm_recipes::create_unsupported(&site.cx()).unwrap();
+    let plan = site.create().unwrap();
     let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
     assert_eq!(warnings, Vec::new());
     plan
@@ -46,12 +44,12 @@ fn release_of(op: &Op) -> Option<&HelmRelease> {
     if let Op::HelmRelease(release) = op { Some(release) } else { None }
 }
 
-fn releases(plan: &Plan) -> Vec<(&Step, &HelmRelease)> {
+pub(crate) fn releases(plan: &Plan) -> Vec<(&Step, &HelmRelease)> {
     let steps = plan.steps.iter();
     steps.filter_map(|step| Some((step, step.ops.iter().find_map(release_of)?))).collect()
 }
 
-fn values(plan: &Plan, release: &HelmRelease) -> Map<String, Value> {
+pub(crate) fn values(plan: &Plan, release: &HelmRelease) -> Map<String, Value> {
     let input: ReleaseInput = serde_json::from_str(&plan.texts[&release.input]).unwrap();
     input.values
 }
@@ -226,86 +224,4 @@ fn a_networks_chart_as_an_add_on_gets_what_only_the_site_knows_and_the_user_may_
     assert_eq!(all[0]["MASTER_NODES"], json!("10.77.0.11,10.77.0.12"));
     let cilium = (&all[1]["k8sServiceHost"], &all[1]["k8sServicePort"], &all[1]["operator"]["replicas"]);
     assert_eq!(cilium, (&json!("lb.demo.kubexm.internal"), &json!(8443), &json!(2)));
-}
-
-/// A cluster with Cilium, and its plan.
-fn cilium(options: Value, change: impl Fn(&mut Cluster)) -> (Site, Plan) {
-    let mut cluster = sample::fleet(1, 1);
-    cluster.network.plugin = NetworkPlugin::Cilium;
-    cluster.network.options = options.as_object().unwrap().clone();
-    change(&mut cluster);
-    let mut site = Site::of(cluster);
-    let platform = site.cluster.bundle.platforms[0];
-    for rendering in &mut site.charts.renderings {
-        rendering.images = vec!["quay.io/cilium/cilium:v1".to_owned()];
-    }
-    let mut image = site.manifest.artifacts.iter().find(|a| a.key.to_string() == "image/pause").unwrap().clone();
-    (image.key, image.name) =
-        (ArtifactKey::ChartImage("quay.io/cilium/cilium:v1".to_owned()), "quay.io/cilium/cilium:v1".to_owned());
-    image.platform = Some(platform);
-    site.manifest.artifacts.push(image);
-    // In place of kube-proxy it is refused.
-    let plan = kubexm_recipes::create_unsupported(&site.cx()).unwrap();
-    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    assert_eq!(warnings, Vec::new());
-    (site, plan)
-}
-
-#[test]
-fn cilium_is_the_pod_network_by_its_chart_with_the_values_of_the_site() {
-    let (_, plan) =
-        cilium(json!({"debug": {"enabled": true}}), |cluster| cluster.network.interface = Some("eth1".to_owned()));
-    let (step, release) = releases(&plan)[0];
-    assert_eq!((step.id.0.as_str(), release.namespace.as_str()), ("node1/network.cilium", "kube-system"));
-    let values = Value::Object(values(&plan, release));
-    assert_eq!(values["k8sServiceHost"], json!("lb.demo.kubexm.internal"));
-    assert_eq!(values["operator"], json!({"replicas": 2}));
-    assert_eq!((&values["devices"], &values["debug"]), (&json!(["eth1"]), &json!({"enabled": true})));
-    assert_eq!(values["ipam"]["operator"]["clusterPoolIPv4PodCIDRList"], json!(["10.233.64.0/18"]));
-    let images = |host: &str| {
-        plan.steps.iter().filter(|step| step.host == host && step.title.contains("quay.io/cilium")).count()
-    };
-    assert_eq!([images("node1"), images("node2")], [1, 1], "they must start while there is no registry");
-    let ready = plan.steps.iter().find(|step| step.id.0 == "node1/check.ready-node2").unwrap();
-    assert!(ready.after.iter().any(|id| id.0 == "node1/network.cilium"), "{ready:?}");
-    assert!(plan.steps.iter().all(|step| !step.id.0.ends_with("addons.cilium")), "it is no add-on");
-}
-
-#[test]
-fn cilium_in_place_of_kube_proxy() {
-    let (_, with) = cilium(json!({}), |_| ());
-    let (_, without) = cilium(json!({"kubeProxyReplacement": true}), |_| ());
-    let proxies = |plan: &Plan| {
-        let images = plan.steps.iter().filter(|step| step.title.contains("kube-proxy:")).count();
-        let kubeadm = crate::common::text(plan, "/etc/kubexm/kubeadm.yaml");
-        (images > 0, kubeadm.contains("KubeProxyConfiguration"), kubeadm.contains("addon/kube-proxy"))
-    };
-    assert_eq!(proxies(&with), (true, true, false));
-    assert_eq!(proxies(&without), (false, false, true));
-    let mut settings = Settings::clone_current();
-    settings.set_snapshot_path("../golden/cilium");
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| {
-        assert_snapshot!("plan", without.render());
-        assert_snapshot!("values", &without.texts[&releases(&without)[0].1.input]);
-        assert_snapshot!("kubeadm", crate::common::text(&without, "/etc/kubexm/kubeadm.yaml"));
-    });
-}
-
-#[test]
-fn a_join_does_not_replace_ciliums_pods_by_those_of_another_bundle() {
-    let (mut site, plan) = cilium(json!({}), |_| ());
-    let map: Value = serde_json::from_str(crate::common::text(&plan, "kubexm-cluster")).unwrap();
-    site.join_all_but("node2");
-    let applied = Some(AppliedCluster::of_config_map(&map).unwrap());
-    let mut running = ClusterFacts { applied, ..ClusterFacts::default() };
-    let applies = |running: &ClusterFacts| {
-        let plan = add_node(&site.cx(), running, &["node2".to_owned()]).unwrap();
-        lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
-        plan.steps.iter().any(|step| step.id.0 == "node1/network.cilium")
-    };
-    assert!(applies(&running), "the number of its operators follows the nodes");
-    running.applied.as_mut().unwrap().bundle.manifest = Digest::of("another manifest.json");
-    assert!(!applies(&running), "the nodes have not been given the images of this bundle");
 }

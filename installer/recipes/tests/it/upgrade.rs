@@ -18,6 +18,7 @@ mod addons;
 mod adopted;
 mod adopted_refused;
 mod external_etcd;
+mod kube_proxy;
 mod order;
 mod os_packages;
 mod own_etcd;

@@ -61,7 +61,11 @@ pub(super) fn kubernetes(from: &Place<'_>) -> Map {
     never(from, &["nodeFeatureDiscovery", "enabled"], CHART);
     never(from, &["kata", "enabled"], CHART);
     never(from, &["nvidiaRuntime"], "the runtime gets no further handlers; see spec.runtime.extraConfig");
-    never(from, &["disableKubeProxy"], "kube-proxy is always installed");
+    never(
+        from,
+        &["disableKubeProxy"],
+        "only Cilium can be in the place of kube-proxy: write network: {plugin: cilium, options: {kubeProxyReplacement: true}}",
+    );
     to
 }
 

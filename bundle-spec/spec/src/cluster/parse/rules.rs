@@ -9,7 +9,7 @@ use super::roles;
 
 use crate::cluster::{
     API_PORT, BALANCER_STATUS_PORT, Bundle, Etcd, EtcdKind, ExternalKind, Host, InternalKind, Kubernetes,
-    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, Registry, RoleGroups, Runtime, Storage,
+    KubernetesKind, LoadBalancer, LoadBalancerMode, Network, ProxyMode, Registry, RoleGroups, Runtime, Storage,
     data_folder::holds, overlap,
 };
 use crate::yaml::{At, Mapping, ProblemKind};
@@ -41,6 +41,11 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
             load_balancer_role(spec, parts.hosts, load_balancer, roles);
         }
     }
+    if let (Some(kubernetes), Some(network)) = (parts.kubernetes, parts.network)
+        && network.replaces_kube_proxy()
+    {
+        without_kube_proxy(spec, kubernetes);
+    }
     data_folders(spec, parts);
     roles::script_hosts(spec);
     if let (Some(kubernetes), Some(etcd)) = (parts.kubernetes, parts.etcd)
@@ -55,6 +60,19 @@ pub(super) fn check(spec: &Mapping<'_>, parts: &Parts<'_>, roles: Option<&mut Ro
     if let Some(bundle) = parts.bundle {
         platforms(spec, parts.hosts, bundle);
     }
+}
+
+/// Settings of a kube-proxy that there is not.
+fn without_kube_proxy(spec: &Mapping<'_>, kubernetes: &Kubernetes) {
+    const WHY: &str = "there is no kube-proxy: Cilium does its work (spec.network.options.kubeProxyReplacement)";
+    let written = |key: &str, is_set: bool| {
+        if is_set {
+            let hint = "leave it out, or set kubeProxyReplacement to false";
+            place(spec, &["kubernetes", key]).bad(format!("{key} sets something of kube-proxy, and {WHY}"), hint);
+        }
+    };
+    written("proxyMode", kubernetes.proxy_mode != ProxyMode::default());
+    written("kubeProxy", !kubernetes.kube_proxy.is_empty());
 }
 
 /// Each folder of data belongs to one alone: a reset removes all that is in it.

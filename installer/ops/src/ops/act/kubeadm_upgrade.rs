@@ -241,6 +241,9 @@ pub(crate) fn program(act: &KubeadmUpgrade) -> Program {
     if let Some(patches) = &act.patches {
         upgrade = upgrade.arg(format!("--patches={patches}"));
     }
+    if !act.skip_phases.is_empty() {
+        upgrade = upgrade.arg(format!("--skip-phases={}", act.skip_phases.join(",")));
+    }
     match act.ignore.as_slice() {
         [] => upgrade,
         ignore => upgrade.arg(format!("--ignore-preflight-errors={}", ignore.join(","))),

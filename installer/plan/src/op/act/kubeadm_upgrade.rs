@@ -28,6 +28,9 @@ pub struct KubeadmUpgrade {
     pub patches: Option<String>,
     /// Preflight checks of kubeadm to ignore, from the support matrix.
     pub ignore: Vec<String>,
+    /// Phases of kubeadm to skip, `addon/kube-proxy` where the cluster has none: it would make what it does not find.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skip_phases: Vec<String>,
     /// kubeadm's etcd runs with the settings that it is to have: where its image is the bundle's as well, it may be left alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub same_etcd: bool,
@@ -104,6 +107,9 @@ impl fmt::Display for KubeadmUpgrade {
         }
         if let Some(patches) = &self.patches {
             write!(f, ", patched by {patches}")?;
+        }
+        if !self.skip_phases.is_empty() {
+            write!(f, ", without {}", self.skip_phases.join(", "))?;
         }
         if self.ignore.is_empty() { Ok(()) } else { write!(f, ", ignoring {}", self.ignore.join(", ")) }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kubexm_plan::cluster_facts::KUBE_PROXY;
 use kubexm_plan::kubeadm_certificates::ADMIN_CONF;
 use kubexm_plan::{CONTROLLER, ClusterFacts, ClusterId, Plan, Probe, Step, Undo};
 use kubexm_spec::cluster::EtcdKind;
@@ -120,9 +121,9 @@ impl<'f> AdoptedCluster<'f> {
         let is_first = node.name() == first.name();
         let mut steps = Vec::new();
         if is_first {
-            steps.push(kubeadm_upgrade::preflight(draft, first, Configuration::Theirs)?);
+            steps.push(kubeadm_upgrade::preflight(draft, first, self.configuration())?);
         }
-        let upgraded = kubeadm_upgrade::step(draft, first, node, Configuration::Theirs)?;
+        let upgraded = kubeadm_upgrade::step(draft, first, node, self.configuration())?;
         let tells = is_first && adoption::no_operator(draft.cx.cluster, self.running, first.name()).is_none();
         // kubeadm renews the certificates.
         let operator = tells.then(|| kubeconfig::of_operator(draft, node, &upgraded.id));
@@ -131,6 +132,12 @@ impl<'f> AdoptedCluster<'f> {
             steps.extend(self.admin(node).map(|was| kubeconfig::of_adopted(node, was)));
         }
         Ok((steps, operator))
+    }
+
+    /// What is not known is left to kubeadm, which brings kube-proxy to the new version.
+    fn configuration(&self) -> Configuration {
+        let unknown = self.running.gaps.iter().any(|gap| gap.what == KUBE_PROXY);
+        Configuration::Theirs { kube_proxy: unknown || self.running.kube_proxy.is_some() }
     }
 
     /// The digest of a control plane's admin.conf; none if it has none.

@@ -164,6 +164,23 @@ fn cgroup_v1_is_a_warning_and_from_1_35_refused_unless_the_user_allows_it() {
 }
 
 #[test]
+fn a_network_of_programs_in_the_kernel_wants_bpf_and_cgroup_v2() {
+    let without = |name: &str, plugin: NetworkPlugin| {
+        findings(|site| {
+            let mut cluster = sample::cluster();
+            cluster.network.plugin = plugin;
+            *site = Site::of(cluster);
+            assert!(site.facts().filesystems.remove(name), "{name}");
+        })
+    };
+    one(without("bpf", NetworkPlugin::Cilium), Severity::Fail, "kernel", "no bpf in /proc/filesystems");
+    one(without("cgroup2", NetworkPlugin::Cilium), Severity::Fail, "kernel", "no cgroup2 in /proc/filesystems");
+    for name in ["bpf", "cgroup2"] {
+        assert_eq!(without(name, NetworkPlugin::Flannel), Vec::new());
+    }
+}
+
+#[test]
 fn a_missing_module_is_refused_and_a_loadable_one_is_not() {
     fails(
         |f| {

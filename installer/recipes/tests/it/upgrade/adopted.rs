@@ -19,6 +19,7 @@ pub(super) fn adopted(control_planes: u8, workers: u8, target: &str) -> Case {
     case.site.facts.values_mut().for_each(|facts| facts.stamp.as_mut().unwrap().adopted = true);
     let found = sample_adoption::running(&case.site.cluster);
     (case.running.kubeadm, case.running.kubelets) = (found.kubeadm, found.kubelets);
+    case.running.kube_proxy = Some(format!("registry.k8s.io/kube-proxy:{OLD}"));
     for plane in case.site.cluster.role_groups.control_plane.clone() {
         case.running.certificates.push(Certificate {
             host: plane.clone(),
@@ -159,6 +160,7 @@ fn what_has_the_version_already_gets_no_turn_and_only_its_stamp() {
     case.running.components.iter_mut().zip(images).for_each(|(one, image)| one.image = image);
     case.running.nodes.iter_mut().for_each(|node| node.kubelet = PATCH.to_owned());
     case.running.server_version = Some(PATCH.to_owned());
+    case.running.kube_proxy = Some(format!("registry.k8s.io/kube-proxy:{PATCH}"));
     let plan = case.steps();
     let turns: Vec<_> = ids(&plan).into_iter().filter(|id| id.contains("/upgrade.")).collect();
     assert_eq!(turns, ["node1/upgrade.staged", "node1/upgrade.stamp", "node2/upgrade.stamp"]);

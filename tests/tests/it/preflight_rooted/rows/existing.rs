@@ -66,6 +66,13 @@ pub const ROWS: &[Row] = rows! {
             initialised(s.node1(), &Digest::of(text).to_string());
         } => "created with other settings: ", "the bundle it was created with", "not supported yet";
 
+    "unchanged" Fail NODE1, "a running cluster without kube-proxy, and cluster.yaml has one", |s| {
+            let text = "---\nkind: InitConfiguration\nskipPhases:\n- addon/kube-proxy\n";
+            s.node1().put("/etc/kubexm/kubeadm.yaml", text);
+            stamp(s.node1(), "demo");
+            initialised(s.node1(), &Digest::of(text).to_string());
+        } => "without kube-proxy, whose work Cilium does", "spec.network.options.kubeProxyReplacement", "options: {kubeProxyReplacement: true}";
+
     "unchanged" Fail NODE1, "a node with multus, which cluster.yaml no longer has", |s| {
             member(s.node1(), "00000000-0000-4000-8000-00000000000a", "ca");
             s.node1().put("/etc/cni/net.d/00-multus-kubexm.conf", "{}");

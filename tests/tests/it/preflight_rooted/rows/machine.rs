@@ -1,7 +1,7 @@
 //! What a machine is: system, hardware, disks, kernel, names, clock, programs, packages.
 
 use kubexm_recipes::preflight::Severity::{Fail, Warn};
-use kubexm_spec::cluster::{Audit, ProxyMode};
+use kubexm_spec::cluster::{Audit, NetworkPlugin, ProxyMode};
 
 use super::super::edits::{installed, ipvs, mounts, packaged};
 use super::{NODE1, NODE2, Row, rows};
@@ -75,6 +75,10 @@ pub const ROWS: &[Row] = rows! {
         } => "no kernel module overlay", "loadable", "install the modules";
     "kernel" Fail NODE1, "no br_netfilter", |s| s.node1().fake("missing-modules.json", "[\"br_netfilter\"]")
         => "no kernel module br_netfilter", "loadable", "install the modules";
+    "kernel" Fail NODE2, "a kernel without BPF, for Cilium", |s| {
+            s.cluster.network.plugin = NetworkPlugin::Cilium;
+            s.node2().put("/proc/filesystems", "nodev\tsysfs\nnodev\tcgroup2\n\text4\n");
+        } => "a kernel without BPF (no bpf in /proc/filesystems)", "BPF for the pod network cilium", "another spec.network.plugin";
     "kernel" Warn NODE1, "cgroup v1", |s| s.node1().remove("/sys/fs/cgroup/cgroup.controllers")
         => "cgroup v1", "cgroup v2", "systemd.unified_cgroup_hierarchy=1";
     "kernel" Fail NODE1, "cgroup v1, which 1.35 refuses", |s| {
