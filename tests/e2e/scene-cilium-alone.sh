@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 480
+# seconds: 700
 # needs: lab cilium
 # Cilium in place of kube-proxy on two hosts, of which both reboot; they get the next patch version, and one of them leaves and comes back.
 # Nowhere does kube-proxy appear. A reset leaves nothing. Programs are attached as filters of tc, as on kernels before 6.6.
