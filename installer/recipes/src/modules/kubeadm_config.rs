@@ -166,8 +166,8 @@ fn cluster_configuration(
         },
         "apiServer": api_server(cx, node, ends_watches)?,
     });
-    if network::replaces_kube_proxy(cx.cluster) {
-        // The cluster keeps it: kubeadm wants no image of it then, and does not make it when somebody upgrades by hand.
+    if network::replaces_kube_proxy(cx.cluster) && cx.kubeadm_api(node.platform)? != "v1beta3" {
+        // The cluster keeps it: kubeadm wants no image of it then, and does not make it when somebody upgrades by hand. v1beta3 has no such field.
         config["proxy"] = json!({"disabled": true});
     }
     for (key, period) in [
