@@ -163,7 +163,7 @@ fn write(machine: &Machine, database: &str, encryptor: age::Encryptor, path: &Pa
         // A link stays one: it is not followed out of a folder.
         tar.follow_symlinks(false);
         tar.append_path_with_name(machine.path(database), SNAPSHOT_MEMBER)?;
-        for path in FILES.into_iter().chain(of_etcd.iter().map(String::as_str)) {
+        for path in FILES {
             let real = machine.path(path);
             let inside = format!("files{path}");
             if real.is_dir() {
@@ -171,6 +171,12 @@ fn write(machine: &Machine, database: &str, encryptor: age::Encryptor, path: &Pa
             } else if real.is_file() {
                 tar.append_path_with_name(&real, inside)?;
             }
+        }
+        for path in &of_etcd {
+            // Where a link leads: its target may be outside of what is archived.
+            let real = machine.path(path).canonicalize().ok().filter(|real| real.is_file());
+            let lost = || std::io::Error::other(format!("{path}, with which the API server reaches etcd, is no file"));
+            tar.append_path_with_name(real.ok_or_else(lost)?, format!("files{path}"))?;
         }
         let mut hashing = tar.into_inner()?.finish()?;
         hashing.flush()?;

@@ -12,7 +12,7 @@ mod programs;
 
 use std::thread;
 
-use kubexm_plan::cluster_facts::{APPLIED, BALANCER, ClusterFacts, EtcdMember, Gap, PROGRAMS};
+use kubexm_plan::cluster_facts::{APPLIED, BALANCER, ClusterFacts, ETCD_FILES, EtcdMember, Gap, PROGRAMS};
 use kubexm_plan::network;
 use kubexm_spec::cluster::{Keyword as _, NetworkPlugin};
 
@@ -66,6 +66,9 @@ pub fn collect(machine: &Machine, host: &str) -> ClusterFacts {
     for kubelet in &mut facts.kubelets {
         let named = facts.kubeadm.as_ref().and_then(|kubeadm| kubeadm.external_etcd.as_ref());
         kubelet.etcd = gaps.note("etcd of the API server", api_server_etcd::look(machine, named)).flatten();
+        if kubelet.etcd.is_some() && facts.kubeadm.is_none() {
+            gaps.add(ETCD_FILES, "kubeadm's configuration of the cluster could not be read there, so whether the host has them is not known");
+        }
     }
     facts.gaps = gaps.found;
     facts

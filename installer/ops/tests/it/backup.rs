@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "the arrangement of a test: a fault here is a fault of the test")]
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
 
 use age::secrecy::ExposeSecret as _;
 use kubexm_ops::fake::RootedSystem;
@@ -99,7 +100,8 @@ fn an_archive_beside_an_etcd_of_others_has_what_the_api_server_asks_it_with() {
          --etcd-certfile={ssl}/node-a1.pem\n    - --etcd-keyfile={ssl}/../ssl/node-a1-key.pem\n"
     );
     host.put("/etc/kubernetes/manifests/kube-apiserver.yaml", flags);
-    host.put(&format!("{ssl}/node-a1.pem"), "theirs");
+    host.put(&format!("{ssl}/archive/node-a1.pem"), "theirs");
+    symlink("archive/node-a1.pem", host.machine.path(format!("{ssl}/node-a1.pem"))).expect("a link");
     host.put(&format!("{ssl}/node-a1-key.pem"), "a path that leads about is left out");
     host.put(&format!("{ssl}/member-a1-key.pem"), "not the API server's");
     let key = key();

@@ -424,6 +424,8 @@ pub const BUDGETS: &str = "disruption budgets";
 pub const DEPRECATED_APIS: &str = "deprecated APIs in use";
 /// [`Gap::what`] if it is not known whether there is a kube-proxy.
 pub const KUBE_PROXY: &str = "kube-proxy";
+/// What a gap is named after.
+pub const ETCD_FILES: &str = "files for etcd that kubeadm has recorded";
 /// [`Gap::what`] of the record of what was applied.
 pub const APPLIED: &str = "record of what was applied";
 

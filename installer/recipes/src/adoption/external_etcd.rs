@@ -52,7 +52,7 @@ fn of_plane(
         return items.in_the_way(at, "etcd of the API server", (found, Some(recorded.endpoints.join(","))), fix);
     };
     let (found, wanted) = (access.endpoints.join(","), recorded.endpoints.join(","));
-    let shares = access.endpoints.iter().any(|one| recorded.endpoints.contains(one));
+    let shares = shares(&access.endpoints, &recorded.endpoints);
     match shares {
         true if is_same(&access.endpoints, &recorded.endpoints) => {
             items.compared(at, "etcd of the API server", &found, &found);
@@ -137,7 +137,8 @@ fn lines(recorded: &EtcdAccess, prefix: &str) -> String {
 }
 
 fn listed(recorded: &EtcdAccess) -> String {
-    let quoted: Vec<String> = recorded.endpoints.iter().map(|endpoint| format!("\"{endpoint}\"")).collect();
+    let plain = recorded.endpoints.iter().map(|endpoint| endpoint.trim_end_matches('/'));
+    let quoted: Vec<String> = plain.map(|endpoint| format!("\"{endpoint}\"")).collect();
     format!("[{}]", quoted.join(", "))
 }
 
@@ -145,6 +146,11 @@ fn listed(recorded: &EtcdAccess) -> String {
 pub(crate) fn is_same(some: &[String], others: &[String]) -> bool {
     let set = |all: &[String]| all.iter().map(|one| one.trim_end_matches('/').to_owned()).collect::<BTreeSet<_>>();
     set(some) == set(others)
+}
+
+fn shares(some: &[String], others: &[String]) -> bool {
+    let plain = |one: &String| one.trim_end_matches('/').to_owned();
+    some.iter().any(|one| others.iter().any(|other| plain(one) == plain(other)))
 }
 
 fn kubelet<'f>(running: &'f ClusterFacts, host: &str) -> Option<&'f KubeletFacts> {
@@ -186,7 +192,7 @@ pub(super) const OF_KUBEADM: &str = "write `etcd: {type: kubeadm}` in spec of cl
 
 fn differs(external: &ExternalEtcd, found: &ApiServerEtcd) -> Option<String> {
     let ApiServerEtcd { access, prefix, .. } = found;
-    if !access.endpoints.iter().any(|one| external.endpoints.contains(one)) {
+    if !shares(&access.endpoints, &external.endpoints) {
         return Some(format!(
             "its API server uses the etcd at {}, and cluster.yaml names {}: write `endpoints: {}` in spec.etcd.externalConfig",
             access.endpoints.join(", "),

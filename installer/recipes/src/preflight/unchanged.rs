@@ -53,6 +53,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
 
 /// Of kubeadm's configuration, as differences are shown.
 const SKIPPED_PHASES: &str = "InitConfiguration.skipPhases";
+/// The same.
 const ENDPOINTS: &str = "etcd.external.endpoints";
 
 /// Whether nothing differs but members that a run which was cut off has added, and that work: the plan gives API servers and kubeadm the list.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::cluster_facts::KUBE_PROXY;
 use kubexm_plan::kubeadm_certificates::ADMIN_CONF;
 use kubexm_plan::{CONTROLLER, ClusterFacts, ClusterId, Plan, Probe, Step, Undo};
 use kubexm_spec::cluster::EtcdKind;
@@ -55,7 +54,7 @@ impl<'f> AdoptedCluster<'f> {
         if !site.members().iter().any(changes) {
             return Vec::new();
         }
-        let mut warnings = vec![REWRITTEN.to_owned(), ADDONS.to_owned()];
+        let mut warnings = vec![REWRITTEN.to_owned(), addons(self.running.kube_proxy.is_some())];
         if found.nodes().any(|(_, node)| node.crosses_minor) {
             warnings.push(format!(
                 "the container runtime, the pod network, add-ons and load balancers stay as they are: look up first whether their versions work \
@@ -98,7 +97,9 @@ impl<'f> AdoptedCluster<'f> {
         let blobs = artifacts.iter().flat_map(|artifact| artifact.blobs.iter().map(|blob| (blob.digest, blob.size)));
         chain.then([depot::fill(cx, node, blobs.collect::<BTreeMap<_, _>>())]);
         let mut beside = chain.fork();
+        let asked = self.etcd().filter(|_| node.roles.control_plane && !kubeadm.is_empty());
         beside.then(kubeadm);
+        beside.then(asked.map(|probe| etcd_files(node, probe)));
         if !tools.is_empty() {
             chain.then([kubernetes::etcd_tools(cx, node, &tools)?]);
         }
@@ -134,10 +135,9 @@ impl<'f> AdoptedCluster<'f> {
         Ok((steps, operator))
     }
 
-    /// What is not known is left to kubeadm, which brings kube-proxy to the new version.
-    fn configuration(&self) -> Configuration {
-        let unknown = self.running.gaps.iter().any(|gap| gap.what == KUBE_PROXY);
-        Configuration::Theirs { kube_proxy: unknown || self.running.kube_proxy.is_some() }
+    /// What is not known was refused.
+    const fn configuration(&self) -> Configuration {
+        Configuration::Theirs { kube_proxy: self.running.kube_proxy.is_some() }
     }
 
     /// The digest of a control plane's admin.conf; none if it has none.
@@ -182,9 +182,26 @@ const REWRITTEN: &str = "kubeadm writes its static pods and kubelet's configurat
                          kubeadm-config and kubelet-config: what was changed in these files alone, by hand or with `--patches`, is not \
                          kept (it leaves copies below /etc/kubernetes/tmp)";
 
-const ADDONS: &str = "kubeadm writes the DaemonSet kube-proxy and the Deployment coredns in kube-system anew, too: what was changed in them by hand \
-                      (resources, tolerations, affinity, images) is lost, and CoreDNS' Corefile is kept or migrated; keep a copy first: `kubectl -n \
-                      kube-system get ds/kube-proxy deploy/coredns -o yaml`";
+/// What kubeadm makes anew in kube-system.
+fn addons(kube_proxy: bool) -> String {
+    let (what, kinds) = match kube_proxy {
+        true => ("the DaemonSet kube-proxy and the Deployment coredns", "ds/kube-proxy deploy/coredns"),
+        false => ("the Deployment coredns", "deploy/coredns"),
+    };
+    format!(
+        "kubeadm writes {what} in kube-system anew, too: what was changed there by hand (resources, tolerations, affinity, images) is lost, and \
+         CoreDNS' Corefile is kept or migrated; keep a copy first: `kubectl -n kube-system get {kinds} -o yaml`"
+    )
+}
+
+/// kubeadm writes the recorded files of etcd into the manifest of every API server, also where that names others now.
+fn etcd_files(node: &PlannedHost<'_>, probe: Probe) -> Step {
+    Step::on(node.name(), "upgrade.etcd-files", "Ask etcd with the files that kubeadm has recorded")
+        .probe(probe, 60)
+        .timeout_s(80)
+        .undo(Undo::Nothing)
+        .build()
+}
 
 /// The node's record of its bundle; it stays that of an adopted cluster.
 pub(super) fn stamp(cx: &PlanContext<'_>, node: &PlannedHost<'_>, adopted: bool) -> Step {

@@ -1,7 +1,9 @@
 //! Which adopted clusters are upgraded by hand: where something that decides is another one than kubexm-install looks for, or is not known.
 
 use kubexm_plan::ClusterFacts;
-use kubexm_plan::cluster_facts::{EtcdAccess, KUBEADM_CONFIG, KubeletFacts, PROGRAMS, ProgramFacts};
+use kubexm_plan::cluster_facts::{
+    ETCD_FILES, EtcdAccess, KUBE_PROXY, KUBEADM_CONFIG, KubeletFacts, PROGRAMS, ProgramFacts,
+};
 use kubexm_plan::kubeadm_certificates::PKI;
 use kubexm_plan::runtime;
 use kubexm_spec::cluster::{EtcdKind, ExternalEtcd, RegistryKind};
@@ -11,6 +13,7 @@ use crate::adoption;
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 use crate::modules::images;
+use crate::network;
 use crate::paths;
 use crate::phases::ClusterHosts;
 use crate::runtime::as_found;
@@ -21,7 +24,8 @@ const BY_HAND: &str =
 
 type Rule = fn(&PlanContext<'_>, &ClusterHosts<'_>, &ClusterFacts, &mut Vec<String>);
 
-const RULES: [Rule; 8] = [stamps, runtimes, versions, registry, etcd, image_names, programs_of_kubernetes, cgroups];
+const RULES: [Rule; 9] =
+    [stamps, runtimes, versions, registry, etcd, kube_proxy, image_names, programs_of_kubernetes, cgroups];
 
 /// Refuses a cluster that is upgraded by hand, with every reason.
 ///
@@ -121,6 +125,8 @@ fn etcd(cx: &PlanContext<'_>, site: &ClusterHosts<'_>, running: &ClusterFacts, p
         }
     }
     problems.extend(adoption::other_etcd(cx.cluster, running).iter().map(|line| one_line(line)));
+    let unknown = running.gaps.iter().filter(|gap| gap.what == ETCD_FILES);
+    problems.extend(unknown.map(|gap| format!("{}: {}: {}", gap.host, gap.what, one_line(&gap.why))));
     for node in site.members().iter().filter(|node| node.roles.control_plane) {
         let folder = kubelet(running, node.name()).and_then(|kubelet| kubelet.certificates.as_deref());
         if folder != Some(PKI) {
@@ -129,6 +135,26 @@ fn etcd(cx: &PlanContext<'_>, site: &ClusterHosts<'_>, running: &ClusterFacts, p
             problems.push(format!("{}: the certificates are {found}, and are looked for in {PKI} only", node.name()));
         }
     }
+}
+
+/// Whether kubeadm is to leave kube-proxy out goes by what runs: a kube-proxy that it makes beside a network that does its work leaves rules in the
+/// kernel of every node.
+fn kube_proxy(cx: &PlanContext<'_>, _: &ClusterHosts<'_>, running: &ClusterFacts, problems: &mut Vec<String>) {
+    if network::replaces_kube_proxy(cx.cluster) {
+        problems.push(
+            "spec.network.options has kubeProxyReplacement: leave it out and build the bundle anew, with kube-proxy's image, for which kubeadm asks; \
+             whether an adopted cluster has a kube-proxy is seen in the cluster"
+                .to_owned(),
+        );
+    }
+    let gap = running.gaps.iter().find(|gap| gap.what == KUBE_PROXY).filter(|_| running.kube_proxy.is_none());
+    problems.extend(gap.map(|gap| {
+        format!(
+            "{}: whether the cluster has a kube-proxy is not known ({}): run the command again",
+            gap.host,
+            one_line(&gap.why)
+        )
+    }));
 }
 
 /// kubeadm writes what it has recorded into the manifest of every API server.

@@ -1,7 +1,7 @@
 //! An adopted cluster of which something that decides is elsewhere, too old or not known is refused by name, with what to do.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
-use kubexm_plan::cluster_facts::{Gap, PROGRAMS};
+use kubexm_plan::cluster_facts::{ETCD_FILES, Gap, PROGRAMS};
 use kubexm_spec::cluster::{EtcdKind, RegistryKind, RuntimeKind};
 
 use super::adopted::adopted;
@@ -179,7 +179,7 @@ fn etcd<'c>(case: &'c mut Case, host: &str) -> &'c mut kubexm_plan::cluster_fact
 
 #[test]
 fn an_etcd_of_others_that_kubeadm_would_write_otherwise_than_it_is_used_is_refused() {
-    let cases: [(&[&str], Bend); 7] = [
+    let cases: [(&[&str], Bend); 8] = [
         (&["etcd is not known to be kubeadm's", "`etcd: {type: external"], |case| {
             case.site.cluster.etcd = sample::fleet(2, 1).etcd;
         }),
@@ -200,6 +200,10 @@ fn an_etcd_of_others_that_kubeadm_would_write_otherwise_than_it_is_used_is_refus
         (&["node1: keys of its API server begin with /lab", "`prefix: /lab`"], |case| {
             etcd(case, "node1").prefix = "/lab".to_owned();
         }),
+        (&["node2: files for etcd that kubeadm has recorded: timed out"], |case| {
+            let (host, what) = ("node2".to_owned(), ETCD_FILES.to_owned());
+            case.running.gaps.push(Gap { host, what, why: "timed out".to_owned() });
+        }),
     ];
     for (words, bend) in cases {
         let mut case = over_etcd_of_others();
@@ -210,4 +214,37 @@ fn an_etcd_of_others_that_kubeadm_would_write_otherwise_than_it_is_used_is_refus
             assert!(text.contains(words), "{words}: {text}");
         }
     }
+}
+
+/// What others have left in etcd's folder is in nobody's way.
+#[test]
+fn of_the_certificates_of_an_etcd_of_others_only_what_an_api_server_uses_must_not_have_ended() {
+    let mut case = over_etcd_of_others();
+    let used = etcd(&mut case, "node1").access.certificate.clone();
+    let folder = used.rsplit_once('/').unwrap().0.to_owned();
+    let ended = |path: &str| {
+        let mut case = over_etcd_of_others();
+        case.running.certificates.retain(|one| one.host != "node1" || one.path != path);
+        let (host, path) = ("node1".to_owned(), path.to_owned());
+        case.running.certificates.push(Certificate {
+            host,
+            path,
+            subject: "etcd".to_owned(),
+            ends: NOW - 1,
+            file: None,
+            leaf: None,
+        });
+        case
+    };
+    let refused = ended(&used).refused();
+    assert!(
+        refused.contains(&format!("{used} on node1 has ended")) && refused.contains("renew it as you have made it"),
+        "{refused}"
+    );
+    let left = format!("{folder}/member-old.pem");
+    let warnings = ended(&left).warnings();
+    assert!(
+        warnings.contains(&format!("{left} on node1 has ended")) && warnings.contains("no API server names it"),
+        "{warnings}"
+    );
 }

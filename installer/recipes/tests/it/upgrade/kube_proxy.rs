@@ -32,14 +32,40 @@ fn no_node_of_a_cluster_without_kube_proxy_gets_one() {
     assert_eq!(skipped(&with_cilium(false).steps()), [""; 4]);
 }
 
-/// Of others' clusters cluster.yaml says nothing: what runs decides.
+/// It has no such phase, and leaves kube-proxy out by itself.
 #[test]
-fn an_adopted_cluster_without_kube_proxy_gets_none_and_one_that_is_not_known_is_left_to_kubeadm() {
+fn kubeadm_of_before_1_32_is_not_given_a_phase_that_it_does_not_know() {
+    for (old, target, skips) in [("1.30.10", "v1.31.10", ""), ("1.31.10", "v1.32.10", "addon/kube-proxy")] {
+        let mut case = with_cilium(true);
+        case.site.cluster.kubernetes.as_mut().expect("Kubernetes").version = Some(target.to_owned());
+        let mut case = Case::with(case.site.cluster, target);
+        let facts =
+            serde_json::to_string(&case.running).expect("JSON").replace("1.34.4", old).replace("3.6.5", "3.5.15");
+        case.running = serde_json::from_str(&facts).expect("facts");
+        assert_eq!(skipped(&case.steps()), [skips; 4], "{target}");
+    }
+}
+
+/// Of others' clusters cluster.yaml says nothing: what runs decides, and what is not known is asked again.
+#[test]
+fn an_adopted_cluster_without_kube_proxy_gets_none_and_one_that_is_not_known_is_refused() {
     let mut case = adopted::adopted(1, 1, PATCH);
     assert_eq!(skipped(&case.steps()), [""; 3]);
+    assert!(case.warnings().contains("get ds/kube-proxy deploy/coredns"));
     case.running.kube_proxy = None;
     assert_eq!(skipped(&case.steps()), ["addon/kube-proxy"; 3]);
+    assert!(case.warnings().contains("kube-system get deploy/coredns"));
     let why = "the request failed".to_owned();
     case.running.gaps.push(Gap { host: "node1".to_owned(), what: KUBE_PROXY.to_owned(), why });
-    assert_eq!(skipped(&case.steps()), [""; 3]);
+    let refused = case.plan().expect_err("refused").to_string();
+    assert!(
+        refused.contains("node1: whether the cluster has a kube-proxy is not known (the request failed)"),
+        "{refused}"
+    );
+    case.running.kube_proxy = Some("registry.k8s.io/kube-proxy:v1.34.4".to_owned());
+    assert_eq!(skipped(&case.steps()), [""; 3], "another control plane has answered");
+    case.site.cluster.network.plugin = NetworkPlugin::Cilium;
+    case.site.cluster.network.options.insert("kubeProxyReplacement".to_owned(), json!(true));
+    let refused = case.plan().expect_err("refused").to_string();
+    assert!(refused.contains("kubeProxyReplacement: leave it out"), "{refused}");
 }

@@ -5,6 +5,7 @@ use kubexm_plan::op::KUBELET_CLIENT;
 use kubexm_spec::cluster::is_label;
 
 use super::case::{Case, Lines, said};
+use crate::adoption;
 use crate::pipelines::upgrade::found::cordoned_by;
 
 const DAY: i64 = 24 * 60 * 60;
@@ -67,7 +68,23 @@ pub(super) fn certificates(case: &Case<'_>, problems: &mut Lines, warnings: &mut
     for certificate in case.running.certificates.iter().filter(|one| one.path != OF_KUBELET_FOR_ITSELF) {
         let left = certificate.ends.saturating_sub(now);
         let (host, path) = (&certificate.host, &certificate.path);
-        if left <= 0 {
+        if adoption::is_of_their_etcd(case.running, host, path) {
+            let used = adoption::kubelet_etcd(case.running, host)
+                .is_some_and(|etcd| [&etcd.access.ca, &etcd.access.certificate].contains(&path));
+            match (left <= 0, used) {
+                (true, true) => problems.push(format!(
+                    "the certificate {path} on {host} has ended, with which its API server reaches etcd: it is of an etcd that kubexm-install has \
+                     not made, so renew it as you have made it, or set the clock right if that is off"
+                )),
+                (true, false) => warnings.push(format!(
+                    "the certificate {path} on {host} has ended: it is of an etcd that kubexm-install has not made, and no API server names it"
+                )),
+                (false, _) if left < SOON_DAYS * DAY => {
+                    warnings.push(format!("the certificate {path} on {host}, of your etcd, ends in {} days", left / DAY));
+                }
+                (false, _) => {}
+            }
+        } else if left <= 0 {
             problems.push(format!(
                 "the certificate {path} on {host} has ended: {}, or set the clock right if that is off",
                 renewed_by(path)
