@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, Probe, UpgradeOf};
 use kubexm_plan::{Step, Undo};
+use kubexm_spec::ClusterImage;
 use kubexm_spec::cluster::EtcdKind;
-use kubexm_spec::{ClusterImage, KubernetesVersion};
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
@@ -67,12 +67,9 @@ pub enum Configuration {
     },
 }
 
-/// The first minor version whose `kubeadm upgrade` has phases for its add-ons, and makes the kube-proxy that its init has skipped (CHANGELOG-1.32,
-/// "Urgent Upgrade Notes"). Those before leave it out where its ConfigMap is missing, and know no such phase.
-const PROXY_PHASE_SINCE: u32 = 32;
-
 impl Configuration {
-    /// Whether kube-proxy is to be left out.
+    /// Whether kube-proxy is to be left out: kubeadm of 1.32 and later makes the one that its init has skipped (CHANGELOG-1.32, "Urgent
+    /// Upgrade Notes"). Those before, of which none is installed, know no such phase.
     fn has_no_proxy(self, cx: &PlanContext<'_>) -> bool {
         match self {
             Self::Ours { .. } => network::replaces_kube_proxy(cx.cluster),
@@ -136,14 +133,11 @@ fn act(
         true => images(cx, node)?.into_iter().map(|(pod, image)| (pod.to_owned(), image.to_owned())).collect(),
         false => BTreeMap::new(),
     };
-    let version = cx.kubernetes_version(node.platform)?;
-    let has_phase = version.parse::<KubernetesVersion>().is_ok_and(|version| version.minor() >= PROXY_PHASE_SINCE);
-    let skips = has_phase && config.has_no_proxy(cx);
-    let skip_phases = if skips { vec![kubeadm_config::PROXY_PHASE.to_owned()] } else { Vec::new() };
+    let skip_phases = if config.has_no_proxy(cx) { vec![kubeadm_config::PROXY_PHASE.to_owned()] } else { Vec::new() };
     // A patch may be one of etcd's manifest.
     let same_etcd = config == Configuration::Ours { same_etcd: true } && !patched && images.contains_key("etcd");
     Ok(KubeadmUpgrade {
-        version,
+        version: cx.kubernetes_version(node.platform)?,
         of,
         images,
         patches: patched.then(|| paths::KUBEADM_PATCHES.to_owned()),

@@ -32,20 +32,6 @@ fn no_node_of_a_cluster_without_kube_proxy_gets_one() {
     assert_eq!(skipped(&with_cilium(false).steps()), [""; 4]);
 }
 
-/// It has no such phase, and leaves kube-proxy out by itself.
-#[test]
-fn kubeadm_of_before_1_32_is_not_given_a_phase_that_it_does_not_know() {
-    for (old, target, skips) in [("1.30.10", "v1.31.10", ""), ("1.31.10", "v1.32.10", "addon/kube-proxy")] {
-        let mut case = with_cilium(true);
-        case.site.cluster.kubernetes.as_mut().expect("Kubernetes").version = Some(target.to_owned());
-        let mut case = Case::with(case.site.cluster, target);
-        let facts =
-            serde_json::to_string(&case.running).expect("JSON").replace("1.34.4", old).replace("3.6.5", "3.5.15");
-        case.running = serde_json::from_str(&facts).expect("facts");
-        assert_eq!(skipped(&case.steps()), [skips; 4], "{target}");
-    }
-}
-
 /// Of others' clusters cluster.yaml says nothing: what runs decides, and what is not known is asked again.
 #[test]
 fn an_adopted_cluster_without_kube_proxy_gets_none_and_one_that_is_not_known_is_refused() {
