@@ -190,6 +190,9 @@ check "every pod runs" within 120 all_running a1
 check "a second renewal has nothing to do" says 0 "nothing to do" install certs renew -f "$OLD_YAML" -y
 check "a create is refused by name" says 22 '`kubexm-install create` does not work on adopted clusters' install create --bundle "$NEXT_FILE" -f "$NEXT_YAML" -y
 
+# A kubelet says some seconds late that a static pod was started again, and is Ready.
+settled() { sleep 15; kubectl_on a1 -n kube-system wait --for=condition=Ready pods -l tier=control-plane --timeout=5s; }
+check "its control plane is Ready with the new certificates" within 120 settled
 check "it is upgraded, and no snapshot of its etcd is taken" says 0 "no snapshot is taken" upgrade
 kubelets_are() { [ "$(kubectl_on a1 get nodes --no-headers -o custom-columns=:.status.nodeInfo.kubeletVersion | sort -u)" = "v$LAB_K8S_NEXT" ]; }
 check "every kubelet has the new version" kubelets_are
