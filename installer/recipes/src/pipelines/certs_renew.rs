@@ -70,7 +70,8 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
             authorities.kubeconfigs(cx, plane.name).into_iter().for_each(|step| chain.then(step));
         }
         for pod in pods(cx, kube_vip, &authorities) {
-            planes.iter().for_each(|plane| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
+            let planes = planes.iter().filter(|plane| reads(plane, &pod, &authorities));
+            planes.for_each(|plane| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
         }
         planes.iter().for_each(|plane| chain.hand_out(plane, adopted, external_etcd));
     } else {
@@ -78,7 +79,8 @@ pub fn certs_renew(cx: &RenewContext<'_>) -> Result<Renewed, RecipeError> {
             chain.renew(plane);
             authorities.kubeconfigs(cx, plane.name).into_iter().for_each(|step| chain.then(step));
             let plane = &*plane;
-            pods(cx, kube_vip, &authorities).for_each(|pod| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
+            let pods = pods(cx, kube_vip, &authorities).filter(|pod| reads(plane, pod, &authorities));
+            pods.for_each(|pod| chain.then(restart(cx, plane, (pod.0, &pod.1), ended)));
             chain.hand_out(plane, adopted, external_etcd);
         }
     }
@@ -271,6 +273,12 @@ fn pods(
         files.extend(Some(etcd::CLIENT_CA).filter(|_| pod == "kube-apiserver" && of_kubexm));
         (pod, files)
     })
+}
+
+/// Whether a pod may have to start anew. etcd reads its certificates with every connection, and only its authority when it starts: an upgrade that
+/// left it running ([0110](../../../../docs/decisions/0110-a-patch-upgrade-leaves-etcd-alone.md)) has renewed them, and nothing is to be done for that.
+fn reads(plane: &Plane<'_>, (pod, files): &(&str, Vec<&str>), authorities: &Authorities<'_>) -> bool {
+    *pod != "etcd" || files.iter().any(|path| authorities.has(path) || plane.due.iter().any(|due| due.path == *path))
 }
 
 /// Nodes that are no control planes; one that has not joined yet gets its authority when it does.

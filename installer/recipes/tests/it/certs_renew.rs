@@ -225,6 +225,19 @@ fn only_what_ends_within_the_time_is_renewed_and_with_force_all() {
     assert_eq!(renewed(&site.plan().unwrap(), &first).len(), MANAGED.len());
 }
 
+/// It reads them with every connection: one that an upgrade has left running has new ones, and is not started anew for them.
+#[test]
+fn etcd_is_started_anew_only_where_its_own_certificates_are_renewed() {
+    let mut site = Site::of(1, 1, 200);
+    let first = site.cluster.role_groups.control_plane[0].clone();
+    let restarts = |site: &Site| site.steps().contains(&format!("{first}/certs.restart-etcd"));
+    assert!(!restarts(&site));
+    site.ends(&first, "/etc/kubernetes/pki/apiserver.crt", NOW + DAY);
+    assert!(!restarts(&site));
+    site.ends(&first, "/etc/kubernetes/pki/etcd/peer.crt", NOW + DAY);
+    assert!(restarts(&site));
+}
+
 #[test]
 fn a_kubelet_that_can_no_longer_renew_its_certificate_gets_one_before_the_restarts_that_need_it() {
     let mut site = Site::of(2, 1, 200);
@@ -234,7 +247,7 @@ fn a_kubelet_that_can_no_longer_renew_its_certificate_gets_one_before_the_restar
     site.ends(&worker, KUBELET_CLIENT, NOW - DAY);
     let steps = site.steps();
     let at = |step: &str| steps.iter().position(|id| id == step).unwrap_or_else(|| panic!("{step} in {steps:?}"));
-    assert!(at(&format!("{}/certs.kubelet", planes[1])) < at(&format!("{}/certs.restart-etcd", planes[0])));
+    assert!(at(&format!("{}/certs.kubelet", planes[1])) < at(&format!("{}/certs.restart-apiserver", planes[0])));
     assert!(at(&format!("{worker}/certs.kubelet")) > at(&format!("{}/certs.ready", planes[1])));
     assert!(steps.contains(&format!("{}/certs.ready-{worker}", planes[0])));
     let slots = site.plan().unwrap().plan.slots;
