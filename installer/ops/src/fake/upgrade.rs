@@ -133,7 +133,7 @@ pub(super) fn upgrade(system: &RootedSystem, state: &mut State, args: &[&str]) -
             state.cluster.images.entry(name.clone()).or_default().insert(pod.to_owned(), image);
         }
     }
-    // kubeadm of 1.32 and later makes what it does not find, unless it is told not to.
+    // kubeadm of 1.32 and later makes what it does not find, unless that phase is skipped.
     if !args.iter().any(|arg| arg.starts_with("--skip-phases=") && arg.contains("addon/kube-proxy")) {
         state
             .cluster

@@ -20,6 +20,19 @@ fn by_hand(case: &Case) -> String {
 
 type Bend = fn(&mut Case);
 
+/// Each is upgraded until it is bent, and then refused with these words.
+fn refused_with(cases: &[(&[&str], Bend)], arranged: impl Fn() -> Case) {
+    for (words, bend) in cases {
+        let mut case = arranged();
+        case.steps();
+        bend(&mut case);
+        let text = by_hand(&case);
+        for words in *words {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+}
+
 /// A program of a host.
 fn program<'c>(case: &'c mut Case, host: &str, name: &str) -> &'c mut kubexm_plan::cluster_facts::ProgramFacts {
     let kubelet = case.running.kubelets.iter_mut().find(|one| one.host == host).unwrap();
@@ -77,15 +90,7 @@ fn what_is_elsewhere_or_not_known_is_refused_by_name_with_what_to_do() {
             case.site.facts.get_mut("node2").unwrap().stamp.as_mut().unwrap().id = None;
         }),
     ];
-    for (words, bend) in cases {
-        let mut case = adopted(1, 1, PATCH);
-        case.steps();
-        bend(&mut case);
-        let text = by_hand(&case);
-        for words in words {
-            assert!(text.contains(words), "{words}: {text}");
-        }
-    }
+    refused_with(&cases, || adopted(1, 1, PATCH));
 }
 
 #[test]
@@ -205,15 +210,7 @@ fn an_etcd_of_others_that_kubeadm_would_write_otherwise_than_it_is_used_is_refus
             case.running.gaps.push(Gap { host, what, why: "timed out".to_owned() });
         }),
     ];
-    for (words, bend) in cases {
-        let mut case = over_etcd_of_others();
-        case.steps();
-        bend(&mut case);
-        let text = by_hand(&case);
-        for words in words {
-            assert!(text.contains(words), "{words}: {text}");
-        }
-    }
+    refused_with(&cases, over_etcd_of_others);
 }
 
 /// What others have left in etcd's folder is in nobody's way.
