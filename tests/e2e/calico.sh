@@ -26,6 +26,19 @@ patched() {
   done
   ! kubectl_on n1 -n kube-system get deployment calico-typha
 }
+typha_is_on() { kubectl_on n1 -n kube-system get pods -l k8s-app=calico-typha --field-selector "spec.nodeName=$1,status.phase=Running" -o name | grep -q .; }
+# typha_moves_to HOST OTHER
+typha_moves_to() {
+  kubectl_on n1 -n kube-system rollout status deployment/calico-typha --timeout=60s && kubectl_on n1 cordon "$2" \
+    && kubectl_on n1 -n kube-system delete pod -l k8s-app=calico-typha && within 60 typha_is_on "$1" && kubectl_on n1 uncordon "$2"
+}
+typha_leaves() {
+  local rc=0
+  kubectl_on n1 drain "$1" --ignore-daemonsets --delete-emptydir-data --force --timeout=120s || rc=1
+  kubectl_on n1 -n kube-system rollout status deployment/calico-typha --timeout=60s || rc=1
+  ! typha_is_on "$1" || { echo "typha is on $1, which is cordoned"; rc=1; }
+  kubectl_on n1 uncordon "$1" && return "$rc"
+}
 # What /proc and /sys have of it is not in the states that are compared.
 nothing_of_calico() {
   local host found rc=0

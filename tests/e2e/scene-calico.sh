@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 540
+# seconds: 600
 # needs: lab calico
 # Calico as the pod network of two hosts: another MTU reaches both, another pool is refused, both reboot, and one of them leaves and comes back.
-# A reset leaves nothing of it, and what is the operator's. Then once more without a tunnel between hosts of one network.
+# A reset leaves nothing of it, and what is the operator's. Then once more without a tunnel between hosts of one network, with typha.
 . "$ROOT/tests/e2e/calico.sh"
 say "Calico as the pod network of two hosts"
 HOME_NAME=home-calico
@@ -11,7 +11,7 @@ FLEET=(n1 n2)
 calico_yaml "encapsulation: VXLAN, blockSize: 27, mtu: 1400" n1 10.77.0.11 n2 10.77.0.12 > "$WORK/calico.yaml"
 sed 's/blockSize:/blocksSize:/' "$WORK/calico.yaml" > "$WORK/calico-unknown.yaml"
 sed 's/encapsulation: VXLAN/encapsulation: IPIP/' "$WORK/calico.yaml" > "$WORK/calico-ipip.yaml"
-sed 's/encapsulation: VXLAN/encapsulation: VXLANCrossSubnet/' "$WORK/calico.yaml" > "$WORK/calico-cross.yaml"
+sed 's/encapsulation: VXLAN/encapsulation: VXLANCrossSubnet, typha: {enabled: true}/' "$WORK/calico.yaml" > "$WORK/calico-cross.yaml"
 sed 's/blockSize: 27/blockSize: 28/' "$WORK/calico.yaml" > "$WORK/calico-blocks.yaml"
 sed 's/mtu: 1400/mtu: 1380/' "$WORK/calico.yaml" > "$WORK/calico-mtu.yaml"
 
@@ -63,6 +63,8 @@ check "a cluster comes up without a tunnel between hosts of one network" install
 check "every pod runs there" within 120 all_running n1
 check "the other host's pods are reached over the host's own link" is_direct n1 10.77.0.12
 check "pods reach each other across hosts without a tunnel" across_hosts
+check "typha runs, and on the worker" typha_moves_to n2 n1
+check "a drain of the worker takes it off, and it does not come back there" typha_leaves n2
 check "that cluster is reset" install_of calico-cross reset
 check "what is the operator's is still there" mine_is_there n2
 mine n2 delete

@@ -217,8 +217,8 @@ impl All {
         );
         self.stacks(network);
         // Which ones there are is looked at when the file is read.
-        let known =
-            matches!(network.plugin, NetworkPlugin::Calico | NetworkPlugin::Cilium) || network.options.is_empty();
+        let listed = [NetworkPlugin::Flannel, NetworkPlugin::Calico, NetworkPlugin::Cilium];
+        let known = listed.contains(&network.plugin) || network.options.is_empty();
         self.unless_none("spec.network.options", known);
         if network.plugin == NetworkPlugin::Calico {
             self.calico(network);
@@ -251,10 +251,6 @@ impl All {
         let encapsulation = network.options.get("encapsulation").and_then(Value::as_str).unwrap_or(BUILT[0]);
         let instead = format!("it has not run on hosts yet; supported today: {}", BUILT.join(", "));
         self.add(!BUILT.contains(&encapsulation), "spec.network.options.encapsulation", encapsulation, &instead);
-        let typha = |name: &str| network.options.get("typha").and_then(|typha| typha.get(name));
-        let wanted = typha("enabled").is_some_and(|value| *value == true) || typha("replicas").is_some();
-        let instead = "leave it out: it has not run on hosts yet, and nodes ask the API servers themselves";
-        self.add(wanted, "spec.network.options.typha", "", instead);
     }
 
     fn load_balancer(&mut self, mode: &LoadBalancerMode) {

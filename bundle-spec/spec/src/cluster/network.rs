@@ -48,7 +48,7 @@ section! {
         /// Interface between the nodes; the one with the node's address when left out
         #[yaml("interface" as Option<Interface>)]
         pub interface: Option<String>,
-        /// Options of the plugin in its own words (values of its chart; Calico has a list of its own)
+        /// Options of the plugin in its own words (values of its chart; flannel and Calico have lists of their own)
         #[serde(skip_serializing_if = "Map::is_empty")]
         #[yaml("options")]
         pub options: Map<String, Value>,
@@ -95,7 +95,7 @@ fn is_default(plugin: &NetworkPlugin) -> bool {
 keywords! {
     /// `spec.network.plugin`.
     pub enum NetworkPlugin {
-        /// flannel with VXLAN.
+        /// flannel.
         Flannel = "flannel",
         /// Calico.
         Calico = "calico",
@@ -145,6 +145,7 @@ fn plugins(
 ) -> Option<()> {
     let (plugin, multus) = (*plugin?, *multus?);
     network_options::check(map, plugin);
+    network_options::backend(map, plugin);
     if let Some(pods) = pods {
         network_options::blocks(map, plugin, *pods);
     }

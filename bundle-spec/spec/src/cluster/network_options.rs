@@ -119,12 +119,17 @@ const CALICO: &[(&str, Kind)] = &[
     ("typha.replicas", Within(1, 20)),
 ];
 
+/// Of flannel what its recipe writes into net-conf.json (Documentation/backends.md of flannel).
+const FLANNEL: &[(&str, Kind)] =
+    &[("backend", Words(&["vxlan", "host-gw", "wireguard"])), ("directRouting", Flag), ("mtu", Within(576, 65535))];
+
 /// The options of a plugin, and what else is possible where one is missing.
 const fn of(plugin: NetworkPlugin) -> Option<(&'static [(&'static str, Kind)], &'static str)> {
     match plugin {
         NetworkPlugin::Cilium => Some((CILIUM, "install the chart yourself as an add-on, with plugin none")),
         NetworkPlugin::Calico => Some((CALICO, "install Calico yourself, with plugin none")),
-        NetworkPlugin::Flannel | NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet | NetworkPlugin::None => None,
+        NetworkPlugin::Flannel => Some((FLANNEL, "install flannel yourself, with plugin none")),
+        NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet | NetworkPlugin::None => None,
     }
 }
 
@@ -143,6 +148,21 @@ pub(super) fn blocks(map: &Mapping<'_>, plugin: NetworkPlugin, pods: IpNet) {
     if let Some(size) = at.json().as_u64().filter(|size| (20..u64::from(least)).contains(size)) {
         let text = format!("a block of /{size} is larger than the network of pods, {pods}");
         at.bad(text, format!("name one from {least} to 32, or a larger podCidr"));
+    }
+}
+
+/// Notes an option of flannel's that its backend does not have.
+pub(super) fn backend(map: &Mapping<'_>, plugin: NetworkPlugin) {
+    let Some(options) = map.get("options").filter(|_| plugin == NetworkPlugin::Flannel) else { return };
+    let Some(options) = options.open_mapping_quiet() else { return };
+    let backend = options.get("backend").and_then(|at| at.text_quiet().map(str::to_owned));
+    let backend = backend.as_deref().unwrap_or("vxlan");
+    if let Some(at) = options.get("directRouting").filter(|_| backend != "vxlan") {
+        at.bad(format!("directRouting is an option of the backend vxlan, and this is {backend}"), "leave it out");
+    }
+    if let Some(at) = options.get("mtu").filter(|_| backend == "host-gw") {
+        let hint = "leave it out: pods have the MTU of the link between the nodes";
+        at.bad("the backend host-gw has no mtu", hint);
     }
 }
 

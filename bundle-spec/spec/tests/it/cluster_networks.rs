@@ -96,6 +96,30 @@ fn an_option_that_calico_does_not_have_is_named_with_the_nearest_and_a_wrong_val
 }
 
 #[test]
+fn an_option_that_flannel_or_its_backend_does_not_have_is_named() {
+    let said = |options: &str| refused(&format!("  network: {{plugin: flannel, options: {options}}}\n")).to_string();
+    for (options, text) in [
+        ("{bakend: host-gw}", "unknown option \"bakend\" (did you mean backend?"),
+        ("{backend: ipip}", "expected one of vxlan, host-gw, wireguard, got \"ipip\""),
+        ("{Port: 4789}", "install flannel yourself, with plugin none"),
+        ("{mtu: 100}", "expected a whole number from 576 to 65535, got 100"),
+        ("{backend: host-gw, mtu: 1400}", "the backend host-gw has no mtu"),
+        (
+            "{backend: wireguard, directRouting: true}",
+            "directRouting is an option of the backend vxlan, and this is wireguard",
+        ),
+    ] {
+        let all = said(options);
+        assert!(all.contains(text), "{options}: {all}");
+    }
+    for fine in ["{}", "{backend: host-gw}", "{directRouting: true, mtu: 1400}", "{backend: wireguard, mtu: 1380}"] {
+        let cluster = parse(&file(&format!("  network: {{plugin: flannel, options: {fine}}}\n")))
+            .unwrap_or_else(|p| panic!("{fine}\n{p}"));
+        assert!(check(&cluster).is_empty(), "{fine}");
+    }
+}
+
+#[test]
 fn what_of_calico_has_not_run_on_hosts_is_named_and_the_rest_is_not() {
     let named = |options: &str| {
         let cluster = parse(&file(&format!("  network: {{plugin: calico, options: {options}}}\n"))).unwrap();
@@ -105,13 +129,11 @@ fn what_of_calico_has_not_run_on_hosts_is_named_and_the_rest_is_not() {
         ("{encapsulation: IPIP}", "encapsulation"),
         ("{encapsulation: IPIPCrossSubnet}", "encapsulation"),
         ("{encapsulation: None}", "encapsulation"),
-        ("{typha: {enabled: true}}", "typha"),
-        ("{typha: {replicas: 2}}", "typha"),
     ] {
         assert_eq!(named(options), [format!("spec.network.options.{path}")], "{options}");
     }
     for options in
-        ["{}", "{encapsulation: VXLAN, mtu: 1400}", "{encapsulation: VXLANCrossSubnet, typha: {enabled: false}}"]
+        ["{}", "{encapsulation: VXLAN, mtu: 1400}", "{encapsulation: VXLANCrossSubnet, typha: {enabled: true}}"]
     {
         assert_eq!(named(options), [""; 0], "{options}");
     }

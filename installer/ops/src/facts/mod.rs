@@ -34,7 +34,7 @@ use crate::{Machine, OpError, authority, fsio, given, paths, systemd, timers};
 
 /// Modules that kubexm needs: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
 /// nf_conntrack) cannot be distinguished from missing ones if they are built in without parameters.
-const MODULES: [&str; 6] = ["br_netfilter", "overlay", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
+const MODULES: [&str; 7] = ["br_netfilter", "overlay", "wireguard", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
 /// File systems of the kernel that a pod network may need.
 const FILESYSTEMS: [&str; 2] = ["bpf", "cgroup2"];
 /// Kernel parameters that kubexm sets on a node.

@@ -438,3 +438,21 @@ fn routes_that_outlive_a_network_go_and_those_of_others_stay() {
     assert_eq!(host.read(&state("ip-routes")), theirs);
     assert!(host.machine.path("/sys/class/net/calibre").exists() && host.machine.path("/sys/class/net/tunl0").exists());
 }
+
+#[test]
+fn routes_to_pods_by_way_of_other_hosts_go_even_after_their_networks_folder_was_set_aside() {
+    for folder in ["/run/flannel", "/run/.kubexm-reset-flannel", "/run/.kubexm-reset-flannel.1"] {
+        let host = Host::fresh();
+        host.put("/sys/class/net/eth0/address", "");
+        let theirs =
+            "10.77.0.0/24 dev eth0 proto kernel scope link src 10.77.0.11\n10.99.0.0/16 via 10.77.0.9 dev eth0 \n";
+        let ours = "10.233.65.0/24 via 10.77.0.12 dev eth0 \n";
+        host.put("/run/kubexm-double/ip-routes", format!("{theirs}{ours}"));
+        mounted(&host, &[]);
+        assert_eq!(network::leftovers(&host.machine).expect("a look"), [""; 0], "nobody says whose it is");
+        host.put(&format!("{folder}/subnet.env"), "FLANNEL_NETWORK=10.233.64.0/18\nFLANNEL_SUBNET=10.233.64.1/24\n");
+        assert_eq!(network::leftovers(&host.machine).expect("a look"), ["route 10.233.65.0/24"], "{folder}");
+        network::clear(&host.machine).expect("cleared");
+        assert_eq!(host.read("/run/kubexm-double/ip-routes"), theirs);
+    }
+}

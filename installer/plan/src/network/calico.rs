@@ -5,6 +5,7 @@ use kubexm_spec::Program;
 
 use super::traits::{NOTHING, NetworkTraits};
 
+/// Without typha, which stands between nodes and API servers in large clusters.
 pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     links: &["vxlan.calico", "vxlan-v6.calico", "wireguard.cali", "wg-v6.cali", "bpfin.cali", "bpfout.cali"],
     pod_links: &["cali"],
@@ -26,8 +27,16 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     local_ports: &[9099],
     manifest: Some(Program::CalicoManifest),
     tool: Some(Program::Calicoctl),
-    // Not typha's, which is not installed.
     feature_images: &["calico-cni", "calico-kube-controllers", "calico-node"],
-    workloads: &["calico-kube-controllers", "calico-node"],
+    workloads: &["calico-kube-controllers", "calico-node", "calico-typha"],
     ..NOTHING
+};
+
+/// With typha, on some of the nodes.
+pub const WITH_TYPHA: NetworkTraits = NetworkTraits {
+    tcp_ports: &[5473],
+    // Health of Felix and of typha.
+    local_ports: &[9099, 9098],
+    feature_images: &["calico-cni", "calico-kube-controllers", "calico-node", "calico-typha"],
+    ..TRAITS
 };

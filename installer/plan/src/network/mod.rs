@@ -1,10 +1,10 @@
 //! What pod networks create on a node: links, rules, folders, ports, images. One file for each plugin; preflight,
 //! recipes, teardown, evidence and the simulation use only these names.
 
-mod calico;
+pub mod calico;
 mod cilium;
 mod cluster;
-mod flannel;
+pub mod flannel;
 pub mod multus;
 pub mod nodelocaldns;
 mod none;

@@ -34,6 +34,9 @@ pub struct NetworkTraits {
     pub filters: &'static [&'static str],
     /// Protocols (`proto` of `ip route`) that only its programs use for routes in the main table.
     pub route_protocols: &'static [&'static str],
+    /// File in which its pods write the networks of pods (`FLANNEL_NETWORK=`). Where its routes in the main table have no protocol of their
+    /// own, those to a part of these networks are its.
+    pub pod_networks: Option<&'static str>,
     /// Tables of routes that nobody else uses: rules that look them up go with them.
     pub route_tables: &'static [u32],
     /// To which preference it moves the kernel's own rule of local addresses.
@@ -46,6 +49,8 @@ pub struct NetworkTraits {
     pub namespaces: &'static [&'static str],
     /// Its workloads in kube-system, where sites have pods of their own.
     pub workloads: &'static [&'static str],
+    /// Modules of the kernel that nodes need for it.
+    pub modules: &'static [&'static str],
     /// UDP ports for traffic between nodes; the kernel listens on them, not a process.
     pub udp_ports: &'static [u16],
     /// TCP ports on which nodes reach each other.
@@ -87,12 +92,14 @@ pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     pins: &[],
     filters: &[],
     route_protocols: &[],
+    pod_networks: None,
     route_tables: &[],
     local_rule: None,
     cni_programs: &[],
     cni_configs: &[],
     namespaces: &[],
     workloads: &[],
+    modules: &[],
     udp_ports: &[],
     tcp_ports: &[],
     local_ports: &[],

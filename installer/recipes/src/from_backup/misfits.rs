@@ -14,9 +14,9 @@ use serde_json::Value;
 
 use crate::backup_source::{API_SERVER, BackupSource, CONTROLLER_MANAGER, KUBEADM, PAIRS, missing};
 use crate::context::PlanContext;
+use crate::modules::config_differences::differences;
 use crate::modules::{kubeadm_config, removed_addons};
 use crate::network;
-use crate::preflight::differences;
 
 /// What a comparison has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use kubexm_plan::op::{KubeadmUpgrade, KubeadmUpgradeUndo, Probe, UpgradeOf};
 use kubexm_plan::{Step, Undo};
-use kubexm_spec::ClusterImage;
 use kubexm_spec::cluster::EtcdKind;
+use kubexm_spec::{ClusterImage, Digest};
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
@@ -59,6 +59,8 @@ pub enum Configuration {
     Ours {
         /// It has the settings of etcd that the cluster has already.
         same_etcd: bool,
+        /// Of it, where it has other settings than the nodes.
+        settings: Option<Digest>,
     },
     /// Its own, as kubeadm finds it in the cluster: one that was adopted.
     Theirs {
@@ -107,7 +109,7 @@ pub fn step(
     };
     let undo = match act.of.is_control_plane() {
         true => Undo::Irreversible { why: one_way(draft.cx) },
-        false => Undo::Act { act: KubeadmUpgradeUndo { version: version.clone() }.into() },
+        false => Undo::Act { act: KubeadmUpgradeUndo { version: version.clone(), settings: act.settings }.into() },
     };
     Ok(Step::on(node.name(), id, &title).ensure(act).timeout_s(LIMIT_S).undo(undo).build())
 }
@@ -134,8 +136,12 @@ fn act(
         false => BTreeMap::new(),
     };
     let skip_phases = if config.has_no_proxy(cx) { vec![kubeadm_config::PROXY_PHASE.to_owned()] } else { Vec::new() };
+    let (same_etcd, settings) = match config {
+        Configuration::Ours { same_etcd, settings } => (same_etcd, settings),
+        Configuration::Theirs { .. } => (false, None),
+    };
     // A patch may be one of etcd's manifest.
-    let same_etcd = config == Configuration::Ours { same_etcd: true } && !patched && images.contains_key("etcd");
+    let same_etcd = same_etcd && !patched && images.contains_key("etcd");
     Ok(KubeadmUpgrade {
         version: cx.kubernetes_version(node.platform)?,
         of,
@@ -144,6 +150,7 @@ fn act(
         ignore: control_plane::ignored(cx, node)?,
         skip_phases,
         same_etcd,
+        settings,
     })
 }
 

@@ -40,7 +40,8 @@ pub fn uses_ipvs(cluster: &Cluster) -> bool {
 /// Kernel modules that a node needs.
 pub fn kernel_modules(cluster: &Cluster) -> Vec<&'static str> {
     let ipvs = IPVS_MODULES.into_iter().filter(|_| uses_ipvs(cluster));
-    MODULES.into_iter().chain(ipvs).collect()
+    let of_network = network::of(cluster).map(|network| network.modules).unwrap_or_default();
+    MODULES.into_iter().chain(ipvs).chain(of_network.iter().copied()).collect()
 }
 
 /// Kernel parameters that are set to 1 on every host.

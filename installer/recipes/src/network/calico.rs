@@ -10,7 +10,7 @@ use kubexm_spec::{ArtifactKey, Program};
 use serde_json::{Value, json};
 
 use super::manifest::{Container, Manifest};
-use super::{pool, rollout};
+use super::{pool, rollout, typha};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
@@ -20,7 +20,6 @@ use crate::yaml;
 const NAMESPACE: &str = "kube-system";
 /// As its pods' container and DaemonSet are called.
 const NODE: &str = "calico-node";
-const TYPHA: &str = "calico-typha";
 /// What its pods and the CNI plugin read.
 const CONFIG: &str = "calico-config";
 /// From where upstream's pods take the API's address, if somebody makes it.
@@ -29,8 +28,6 @@ const API: &str = "kubernetes-services-endpoint";
 const RECORD: &str = "network.calico";
 /// At its pods: which settings they have read when they started.
 const CONFIG_DIGEST: &str = "kubexm.io/config";
-/// From this many nodes on, upstream puts typha between Felix and the API servers.
-const LARGE: usize = 50;
 /// Plugins of CNI that the bundle brings itself. Upstream's image has its own copies of some and would overwrite them, and flannel's.
 const OTHER_PLUGINS: &str = "bandwidth,bridge,dhcp,dummy,firewall,flannel,host-device,host-local,ipvlan,loopback,macvlan,portmap,ptp,\
                              sbr,static,tap,tuning,vlan,vrf";
@@ -43,12 +40,7 @@ fn vxlan(cluster: &Cluster) -> &'static str {
     }
 }
 
-/// Whether upstream would install typha.
-pub fn is_large(cluster: &Cluster) -> bool {
-    pool::is_of(cluster) && rollout::nodes(cluster) >= LARGE
-}
-
-/// Applies the manifest. How a node finds its MTU depends on the links of all.
+/// Applies the manifest. How a node finds its MTU depends on the links of all, and typha on how many they are.
 pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Result<Step, RecipeError> {
     let objects = objects(draft.cx, first)?;
     let blob = draft.text(yaml::documents("calico manifest", &objects)?);
@@ -85,7 +77,7 @@ fn patched(cx: &PlanContext<'_>, platform: kubexm_spec::Platform) -> Result<Vec<
     let mut manifest = Manifest::read(text).map_err(|problem| refused(vec![problem]))?;
     config(cx.cluster, &mut manifest);
     node(cx, &mut manifest);
-    without_typha(&mut manifest);
+    typha::patch(cx.cluster, &mut manifest, API);
     api(cx, &mut manifest);
     let read = manifest.digest(&[CONFIG, API]).to_string();
     manifest.object("DaemonSet", NODE, |mut set| set.annotate_pods(CONFIG_DIGEST, &read));
@@ -107,7 +99,7 @@ fn config(cluster: &Cluster, manifest: &mut Manifest) {
         config.set("/data/calico_backend", "vxlan");
         // Zero: as the host's link has it, less what the encapsulation needs.
         config.set("/data/veth_mtu", mtu.unwrap_or(0).to_string());
-        config.set("/data/typha_service_name", "none");
+        config.set("/data/typha_service_name", typha::service(cluster));
     });
 }
 
@@ -188,10 +180,6 @@ fn is_plain(link: &str) -> bool {
 fn literal(link: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     link.chars().flat_map(|c| (!plain(c)).then_some('\\').into_iter().chain([c])).collect()
-}
-
-fn without_typha(manifest: &mut Manifest) {
-    ["Deployment", "Service", "PodDisruptionBudget"].iter().for_each(|kind| manifest.remove(kind, TYPHA));
 }
 
 /// Pods of the host's network ask the API by the control plane's name, as kube-proxy does, and need not wait for its rules; the CNI plugin's

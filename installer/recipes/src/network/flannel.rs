@@ -1,9 +1,12 @@
-//! Pod network: flannel with VXLAN, from kubexm's own manifest with flannel's documented settings
-//! (Documentation/configuration.md and kubernetes.md of flannel 0.28).
+//! Pod network: flannel, from kubexm's own manifest with flannel's documented settings (Documentation/configuration.md, backends.md and
+//! kubernetes.md of flannel 0.28).
 
+use kubexm_plan::network::NetworkTraits;
+use kubexm_plan::network::flannel::{HOST_GW, WIREGUARD};
 use kubexm_plan::op::KubeObject;
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::ClusterImage;
+use kubexm_spec::cluster::{Cluster, NetworkPlugin};
 use serde_json::{Value, json};
 
 use crate::context::{PlanContext, PlannedHost};
@@ -14,6 +17,31 @@ use crate::{paths, selinux, yaml};
 /// Namespace of the DaemonSet.
 const NAMESPACE: &str = "kube-flannel";
 const CONFIG: &str = "kube-flannel-cfg";
+
+/// How packets travel between nodes when cluster.yaml does not say.
+pub(super) const BACKEND: &str = "vxlan";
+
+fn option<'c>(cluster: &'c Cluster, name: &str) -> Option<&'c Value> {
+    cluster.network.options.get(name)
+}
+
+fn backend(cluster: &Cluster) -> &str {
+    option(cluster, "backend").and_then(Value::as_str).unwrap_or(BACKEND)
+}
+
+/// What it has on a node with another backend than VXLAN.
+pub(super) fn traits(cluster: &Cluster) -> Option<&'static NetworkTraits> {
+    match backend(cluster) {
+        "host-gw" => Some(&HOST_GW),
+        "wireguard" => Some(&WIREGUARD),
+        _ => None,
+    }
+}
+
+/// Whether each node is the gateway to its pods, which only nodes on its own link reach.
+pub fn needs_one_link(cluster: &Cluster) -> bool {
+    cluster.network.plugin == NetworkPlugin::Flannel && backend(cluster) == "host-gw"
+}
 
 /// Applies the manifest.
 pub fn step(draft: &mut Draft<'_>, node: &PlannedHost<'_>, undo: Undo) -> Result<Step, RecipeError> {
@@ -86,7 +114,13 @@ fn config(cx: &PlanContext<'_>) -> Result<Value, RecipeError> {
         ],
     });
     let network = &cx.cluster.network;
-    let mut net = json!({"Network": network.pod_cidr, "Backend": {"Type": "vxlan"}});
+    let mut backend = json!({"Type": backend(cx.cluster)});
+    for (name, of_flannel) in [("directRouting", "DirectRouting"), ("mtu", "MTU")] {
+        if let Some(value) = option(cx.cluster, name) {
+            backend[of_flannel] = value.clone();
+        }
+    }
+    let mut net = json!({"Network": network.pod_cidr, "Backend": backend});
     if let Some(v6) = network.more_pod_cidrs.first() {
         net["EnableIPv6"] = json!(true);
         net["IPv6Network"] = json!(v6);

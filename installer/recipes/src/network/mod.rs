@@ -4,14 +4,16 @@
 mod calico;
 mod cilium;
 mod flannel;
+mod kept;
 mod manifest;
 pub mod multus;
 pub mod nodelocaldns;
 mod pool;
 mod rollout;
+mod typha;
 
-pub use calico::is_large;
 pub use cilium::replaces_kube_proxy;
+pub use flannel::needs_one_link;
 use kubexm_plan::network::{self, NetworkTraits};
 use kubexm_plan::{ClusterFacts, Step, Undo};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin};
@@ -23,7 +25,13 @@ use crate::error::RecipeError;
 
 /// The pod network of a cluster, as seen on nodes.
 pub fn of(cluster: &Cluster) -> Result<&'static NetworkTraits, RecipeError> {
-    network::of(cluster.network.plugin).ok_or_else(|| unsupported(cluster.network.plugin))
+    let plugin = cluster.network.plugin;
+    let of_its_options = match plugin {
+        NetworkPlugin::Flannel => flannel::traits(cluster),
+        NetworkPlugin::Calico => typha::traits(cluster),
+        _ => None,
+    };
+    of_its_options.or_else(|| network::of(plugin)).ok_or_else(|| unsupported(plugin))
 }
 
 /// What a cluster has of networks on its nodes: the pod network's own, multus' before it, and the DNS cache's.
@@ -50,7 +58,7 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Resul
 /// Fails if the pod network of a running cluster has been made with other settings that nothing changes afterwards. What was applied is not
 /// known of an older cluster.
 pub fn unchanged(cluster: &Cluster, running: &ClusterFacts) -> Result<(), RecipeError> {
-    refused(cluster, pool::changed(cluster, running))
+    refused(cluster, kept::changed(cluster, running))
 }
 
 /// The same for commands that bring no node what it lacks of the network.
@@ -60,8 +68,8 @@ pub fn same(cluster: &Cluster, running: &ClusterFacts) -> Result<(), RecipeError
 
 /// What was applied to it and is something else in cluster.yaml, as text for people.
 pub fn changed(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> {
-    let of_pool = pool::changed(cluster, running).into_iter();
-    of_pool.chain(multus::added(cluster, running)).chain(nodelocaldns::changed(cluster, running)).collect()
+    let kept = kept::changed(cluster, running).into_iter();
+    kept.chain(multus::added(cluster, running)).chain(nodelocaldns::changed(cluster, running)).collect()
 }
 
 fn refused(cluster: &Cluster, changed: Vec<String>) -> Result<(), RecipeError> {

@@ -86,7 +86,9 @@ pub fn upgrade(
     if let Some(members) = &members {
         done = members::run(&mut draft, &site, &found, members, &done)?;
     }
-    let configuration = Configuration::Ours { same_etcd: record::has_same_etcd(running.applied.as_ref(), cx.cluster) };
+    let settings = found.settings.as_ref().map(|settings| settings.digest);
+    let same_etcd = record::has_same_etcd(running.applied.as_ref(), cx.cluster);
+    let configuration = Configuration::Ours { same_etcd, settings };
     let mut turns = Turns::new(&site, (&found, &packages), adopted, hosts, (options, configuration));
     for node in std::iter::once(&site.first).chain(&site.others) {
         done = turns.control_plane(&mut draft, node, &done)?;

@@ -39,13 +39,10 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                     host.name(),
                     format!("no kernel module {module}"),
                     format!("{module} loaded, built in or loadable"),
-                    if module.starts_with("ip_vs") {
-                        "install the modules of the running kernel (linux-modules-extra, kernel-modules), or set `proxyMode: iptables` or \
-                         `nftables`"
-                    } else {
-                        "install the modules of the running kernel (linux-modules-extra, kernel-modules), or boot the kernel whose \
-                         modules are installed"
-                    },
+                    format!(
+                        "install the modules of the running kernel (linux-modules-extra, kernel-modules), or {}",
+                        instead(module)
+                    ),
                 );
             }
         }
@@ -57,6 +54,15 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
                 "some images (those with jemalloc) crash on larger pages: boot a kernel with 4K pages if one does",
             );
         }
+    }
+}
+
+/// What else can be done where a module is missing.
+fn instead(module: &str) -> &'static str {
+    match module {
+        "wireguard" => "set another `spec.network.options.backend`",
+        module if module.starts_with("ip_vs") => "set `proxyMode: iptables` or `nftables`",
+        _ => "boot the kernel whose modules are installed",
     }
 }
 

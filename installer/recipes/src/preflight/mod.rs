@@ -24,6 +24,7 @@ mod mtu;
 mod network_kept;
 mod networks;
 mod noexec;
+mod one_link;
 mod open_folders;
 mod os;
 mod os_settings;
@@ -45,7 +46,6 @@ mod unchanged;
 
 pub use report::{Finding, Severity};
 pub(crate) use space::disk_of;
-pub(crate) use unchanged::differences;
 
 use crate::adoption;
 use crate::context::PlanContext;
@@ -103,6 +103,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "clones", run: clones::run },
     Check { name: "networks", run: networks::run },
     Check { name: "mtu", run: mtu::run },
+    Check { name: "one-link", run: one_link::run },
     Check { name: "control-planes", run: control_planes::run },
     Check { name: "load-balancers", run: load_balancers::run },
     Check { name: "bundle", run: bundle_fit::run },

@@ -37,17 +37,6 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         };
         report.add(Severity::Fail, None, words);
     }
-    if network::is_large(cluster) {
-        let words = Words {
-            found: format!("{nodes} nodes with spec.network.plugin {}", cluster.network.plugin),
-            needed:
-                "typha from fifty on, says upstream; it is not installed, and every node asks the API servers itself"
-                    .to_owned(),
-            fix: "watch the load of the API servers, or install the network yourself, with spec.network.plugin none"
-                .to_owned(),
-        };
-        report.add(Severity::Warn, None, words);
-    }
     let ours: Vec<(&str, IpNet)> = cluster
         .network
         .pod_cidrs()

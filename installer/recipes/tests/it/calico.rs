@@ -1,9 +1,8 @@
 //! Calico: upstream's manifest with what cluster.yaml, the hosts and the bundle say.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
-use crate::common::{Site, text};
+use crate::common::Site;
 use insta::{Settings, assert_snapshot};
-use kubexm_plan::cluster_facts::AppliedCluster;
 use kubexm_plan::op::{Manifests, Op};
 use kubexm_plan::{ClusterFacts, Plan, Step, Undo, lint};
 use kubexm_recipes::preflight::Severity;
@@ -113,14 +112,11 @@ fn what_has_not_run_on_hosts_is_refused_by_name() {
         (json!({"encapsulation": "IPIP"}), "spec.network.options.encapsulation: \"IPIP\""),
         (json!({"encapsulation": "IPIPCrossSubnet"}), "supported today: VXLAN, VXLANCrossSubnet"),
         (json!({"encapsulation": "None"}), "spec.network.options.encapsulation: \"None\""),
-        (json!({"typha": {"enabled": true}}), "spec.network.options.typha"),
-        (json!({"typha": {"replicas": 3}}), "spec.network.options.typha"),
     ] {
         let error = Site::of(cluster(1, options)).create().unwrap_err();
         assert_eq!(error.exit_code(), ExitCode::Unsupported);
         assert!(error.to_string().contains(named), "{error}");
     }
-    checked(cluster(1, json!({"typha": {"enabled": false}})));
 }
 
 #[test]
@@ -180,18 +176,9 @@ fn links_that_felix_does_not_know_are_named_to_it() {
     assert_eq!(pattern(&given), Value::Null);
 }
 
-/// What a cluster has recorded of its making, with all hosts but the last in it.
-fn running(cluster: &Cluster) -> (Site, ClusterFacts) {
-    let mut site = Site::of(cluster.clone());
-    let map: Value = serde_json::from_str(text(&site.create().unwrap(), "kubexm-cluster")).unwrap();
-    site.join_all_but(&cluster.hosts.last().unwrap().name);
-    let applied = Some(AppliedCluster::of_config_map(&map).unwrap());
-    (site, ClusterFacts { applied, ..ClusterFacts::default() })
-}
-
 #[test]
 fn a_pool_that_is_made_once_is_not_changed_by_anything_and_named() {
-    let (_, made) = running(&cluster(2, json!({"blockSize": 27})));
+    let (_, made) = Site::running(&cluster(2, json!({"blockSize": 27})));
     let said = |options: Value| match network::unchanged(&cluster(2, options), &made) {
         Ok(()) => String::new(),
         Err(error) => {
@@ -215,7 +202,7 @@ fn a_pool_that_is_made_once_is_not_changed_by_anything_and_named() {
         let said = said(options);
         assert!(said.contains(named) && said.contains("nothing was changed"), "{said}");
     }
-    let (_, flannel) = running(&sample::fleet(1, 1));
+    let (_, flannel) = Site::running(&sample::fleet(1, 1));
     let error = network::unchanged(&cluster(2, json!({})), &flannel).unwrap_err().to_string();
     assert!(error.contains("spec.network.plugin is calico, and the cluster has flannel"), "{error}");
     network::unchanged(&cluster(2, json!({})), &ClusterFacts::default()).unwrap();
@@ -223,7 +210,7 @@ fn a_pool_that_is_made_once_is_not_changed_by_anything_and_named() {
 
 #[test]
 fn a_join_neither_changes_the_pool_nor_replaces_pods_by_another_bundles() {
-    let (mut site, mut running) = running(&cluster(3, json!({})));
+    let (mut site, mut running) = Site::running(&cluster(3, json!({})));
     let add = |site: &Site, running: &ClusterFacts| add_node(&site.cx(), running, &["node3".to_owned()]);
     let applies = |plan: Plan| plan.steps.iter().any(|step| step.id.0.ends_with("/network.calico"));
     assert!(applies(add(&site, &running).unwrap()), "with the same bundle it may follow the new host's link");
@@ -237,7 +224,7 @@ fn a_join_neither_changes_the_pool_nor_replaces_pods_by_another_bundles() {
 }
 
 #[test]
-fn a_pool_with_too_few_blocks_and_a_cluster_that_typha_is_for_are_named_before_anything() {
+fn a_pool_with_too_few_blocks_is_named_before_anything() {
     let found = |hosts: u8, change: &dyn Fn(&mut Cluster)| {
         let mut cluster = cluster(hosts, json!({}));
         change(&mut cluster);
@@ -253,10 +240,6 @@ fn a_pool_with_too_few_blocks_and_a_cluster_that_typha_is_for_are_named_before_a
         cluster.network.options.insert("blockSize".to_owned(), json!(28));
     };
     assert_eq!(found(5, &smaller), []);
-    assert_eq!(found(49, &|_| ()), []);
-    assert_eq!(found(50, &|_| ()), [(Severity::Warn, "50 nodes with spec.network.plugin calico".to_owned())]);
-    let flannel = |cluster: &mut Cluster| *cluster = sample::fleet(1, 49);
-    assert_eq!(found(50, &flannel), []);
 }
 
 #[test]
@@ -288,12 +271,41 @@ fn the_pool_the_address_and_the_rules_are_the_clusters() {
 }
 
 #[test]
-fn typha_is_left_out_with_everything_of_it() {
-    let all = objects(&checked(cluster(60, json!({}))));
-    for kind in ["Deployment", "Service", "PodDisruptionBudget"] {
-        assert_eq!(object(&all, kind, "calico-typha"), None, "{kind}");
-    }
-    assert_eq!(object(&all, "ConfigMap", "calico-config").unwrap()["data"]["typha_service_name"], "none");
+fn typha_is_there_from_fifty_nodes_on_or_when_asked_for_and_otherwise_nothing_of_it() {
+    let typhas = |hosts: u8, options: Value| {
+        let all = objects(&checked(cluster(hosts, options)));
+        let deployment =
+            object(&all, "Deployment", "calico-typha").map(|found| found["spec"]["replicas"].as_u64().unwrap());
+        let service = &object(&all, "ConfigMap", "calico-config").unwrap()["data"]["typha_service_name"];
+        assert_eq!(service, if deployment.is_some() { "calico-typha" } else { "none" });
+        for kind in ["Service", "PodDisruptionBudget"] {
+            assert_eq!(object(&all, kind, "calico-typha").is_some(), deployment.is_some(), "{kind}");
+        }
+        deployment
+    };
+    assert_eq!(typhas(2, json!({})), None);
+    assert_eq!(typhas(49, json!({})), None);
+    assert_eq!(typhas(50, json!({})), Some(3));
+    assert_eq!(typhas(50, json!({"typha": {"enabled": false}})), None);
+    assert_eq!(typhas(3, json!({"typha": {"enabled": true}})), Some(2), "one on each node but that which is drained");
+    assert_eq!(typhas(1, json!({"typha": {"enabled": true}})), Some(1));
+    assert_eq!(typhas(4, json!({"typha": {"replicas": 1}})), Some(1));
+}
+
+#[test]
+fn a_drained_node_does_not_get_its_typha_back_and_does_not_wait_five_minutes_for_its_end() {
+    let plan = checked(cluster(3, json!({"typha": {"enabled": true}})));
+    let all = objects(&plan);
+    let pod = &object(&all, "Deployment", "calico-typha").unwrap()["spec"]["template"]["spec"];
+    let keys: Vec<&str> =
+        pod["tolerations"].as_array().unwrap().iter().map(|one| one["key"].as_str().unwrap()).collect();
+    assert!(keys.contains(&"node-role.kubernetes.io/control-plane") && keys.contains(&"node.kubernetes.io/not-ready"));
+    assert!(!keys.contains(&"node.kubernetes.io/unschedulable"), "{keys:?}");
+    assert_eq!(pod["terminationGracePeriodSeconds"], 60);
+    let shutdown = &pod["containers"][0]["env"][0];
+    assert_eq!(shutdown, &json!({"name": "TYPHA_SHUTDOWNTIMEOUTSECS", "value": "60"}));
+    let loads = |step: &&Step| step.host == "node3" && step.title.contains("quay.io/calico/");
+    assert_eq!(plan.steps.iter().filter(loads).count(), 4, "it may start on any node, registry or not");
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod etcd_joins;
 mod external_ca;
 mod external_registry;
 mod fields;
+mod flannel;
 mod from_backup;
 mod golden;
 mod logins;

@@ -12,7 +12,7 @@ use kubexm_recipes::{PauseAfter, RecipeError, Upgrade, UpgradeOptions, sample, u
 use kubexm_spec::cluster::{API_PORT, InternalKind, LoadBalancerMode};
 use kubexm_spec::{Cluster, ExitCode};
 
-use crate::common::{Site, member, node_facts};
+use crate::common::{Site, member, node_facts, text};
 
 mod addons;
 mod adopted;
@@ -24,6 +24,7 @@ mod os_packages;
 mod own_etcd;
 mod refused;
 mod same_etcd;
+mod settings;
 
 const OLD: &str = "v1.34.4";
 const MINOR: &str = "v1.35.4";
@@ -110,6 +111,13 @@ fn running(cluster: &Cluster) -> ClusterFacts {
         components: planes.iter().flat_map(|node| pods.map(|pod| component(node, pod))).collect(),
         ..ClusterFacts::default()
     }
+}
+
+/// The record that a create of this cluster leaves.
+fn applied(cluster: Cluster) -> AppliedCluster {
+    let plan = Site::of(cluster).create().expect("a plan");
+    let map: serde_json::Value = serde_json::from_str(text(&plan, "kubexm-cluster")).expect("JSON");
+    AppliedCluster::of_config_map(&map).expect("a record")
 }
 
 /// Ids of the steps, and whether one runs before another.

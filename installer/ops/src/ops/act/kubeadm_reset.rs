@@ -137,11 +137,12 @@ fn remove_leftovers(machine: &Machine, socket: &str, before: &[PathState]) -> Re
     let mounts = used.flat_map(|runtime| runtime.container_mounts);
     mounts.into_iter().try_for_each(|folder| unmount::unmount_below(machine, folder))?;
     fsio::remove(&machine.path(files::JOIN_CONFIG))?;
+    // A network's own files say which routes are its.
+    teardown::network::clear(machine)?;
     for place in before {
         remove_new(machine, place)?;
     }
-    cgroups::remove(machine)?;
-    teardown::network::clear(machine)
+    cgroups::remove(machine)
 }
 
 /// Removes what was added to a folder; the folder itself is left to the op that recorded whether it existed.

@@ -46,6 +46,9 @@ const LIMIT_S: u64 = 1600;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Mark {
     version: String,
+    /// The settings that it was run for, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    settings: Option<Digest>,
     ended_well: bool,
     /// The step that started it, until it has succeeded: its unit may still run when another run starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,6 +86,12 @@ impl Mark {
         machine.write_file(MARK, &text, Access::mode(0o600))
     }
 
+    /// The record of this upgrade; none where it is of another one. An earlier one to the same version says nothing of settings.
+    fn of(machine: &Machine, version: &str, settings: Option<Digest>) -> Result<Option<Self>, OpError> {
+        let is_it = |mark: &Self| mark.version == version && (settings.is_none() || mark.settings == settings);
+        Ok(Self::read(machine)?.filter(is_it))
+    }
+
     /// The running act: this step's own, or the one of the run that started it.
     fn still_running(&self, machine: &Machine) -> Result<Option<ActContext>, OpError> {
         transient::still_running(machine, self.act.as_ref())
@@ -96,14 +105,14 @@ pub(crate) fn unreadable(machine: &Machine) -> Option<OpError> {
 
 /// Whether it was started on this host, whatever became of it.
 pub(crate) fn has_begun(upgrade: &KubeadmUpgrade, machine: &Machine) -> Result<bool, OpError> {
-    let mark = Mark::read(machine)?.filter(|mark| mark.version == upgrade.version);
+    let mark = Mark::of(machine, &upgrade.version, upgrade.settings)?;
     mark.map_or(Ok(false), |mark| Ok(!mark.ended_well || has_images(machine, &upgrade.images)?))
 }
 
 impl Perform for KubeadmUpgrade {
-    /// A mark of another version is that of an earlier upgrade.
+    /// A mark of another version, or of other settings, is that of an earlier upgrade.
     fn progress(&self, machine: &Machine) -> Result<Progress, OpError> {
-        let Some(mark) = Mark::read(machine)?.filter(|mark| mark.version == self.version) else {
+        let Some(mark) = Mark::of(machine, &self.version, self.settings)? else {
             return Ok(Progress::NotBegun);
         };
         if !mark.ended_well {
@@ -114,7 +123,7 @@ impl Perform for KubeadmUpgrade {
     }
 
     fn perform(&self, machine: &Machine) -> Result<(), OpError> {
-        let earlier = Mark::read(machine)?.filter(|mark| mark.version == self.version);
+        let earlier = Mark::of(machine, &self.version, self.settings)?;
         let running = earlier.as_ref().map_or(Ok(None), |mark| mark.still_running(machine))?;
         // Only the first attempt has seen the files and ConfigMaps as they were before.
         let (before, configs, replaces) = match (earlier, &self.of) {
@@ -128,8 +137,16 @@ impl Perform for KubeadmUpgrade {
         };
         let act = running.clone().or_else(|| machine.act().cloned());
         let addons_tried = false;
-        let mut mark =
-            Mark { version: self.version.clone(), ended_well: false, act, configs, replaces, before, addons_tried };
+        let mut mark = Mark {
+            version: self.version.clone(),
+            settings: self.settings,
+            ended_well: false,
+            act,
+            configs,
+            replaces,
+            before,
+            addons_tried,
+        };
         mark.write(machine)?;
         let leaves_etcd = leaves_etcd(machine, self)?;
         let upgrade = if leaves_etcd { program(self).arg("--etcd-upgrade=false") } else { program(self) };
@@ -252,12 +269,12 @@ pub(crate) fn program(act: &KubeadmUpgrade) -> Program {
 
 impl Perform for KubeadmUpgradeUndo {
     fn progress(&self, machine: &Machine) -> Result<Progress, OpError> {
-        let mark = Mark::read(machine)?.filter(|mark| mark.version == self.version);
+        let mark = Mark::of(machine, &self.version, self.settings)?;
         Ok(if mark.is_none() { Progress::Done } else { Progress::NotBegun })
     }
 
     fn perform(&self, machine: &Machine) -> Result<(), OpError> {
-        let Some(mark) = Mark::read(machine)?.filter(|mark| mark.version == self.version) else { return Ok(()) };
+        let Some(mark) = Mark::of(machine, &self.version, self.settings)? else { return Ok(()) };
         if let Some(act) = mark.still_running(machine)? {
             transient::stop(machine, &act)?;
         }

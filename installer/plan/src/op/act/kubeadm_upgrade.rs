@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
@@ -11,7 +12,7 @@ use super::upgrade_of::UpgradeOf;
 use crate::kind::Needs;
 use crate::resource::{Resource, ResourceChange};
 
-/// `kubeadm upgrade apply` or `kubeadm upgrade node` with the kubeadm of this version. Done: our mark has the version,
+/// `kubeadm upgrade apply` or `kubeadm upgrade node` with the kubeadm of this version. Done: our mark has the version and the settings,
 /// and a control plane's static pods have its images. It can be repeated: half done, it is run again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -34,6 +35,9 @@ pub struct KubeadmUpgrade {
     /// kubeadm's etcd runs with the settings that it is to have: where its image is the bundle's as well, it may be left alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub same_etcd: bool,
+    /// Of the configuration of the cluster, where it has other settings than the nodes: the version does not say that they have them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Digest>,
 }
 
 impl ActKind for KubeadmUpgrade {
@@ -65,8 +69,8 @@ impl ActKind for KubeadmUpgrade {
             UpgradeOf::Cluster { .. } => Review {
                 not_a_state: "It rewrites what kubeadm has made on a control plane, in an order that only kubeadm of \
                       the new version knows, and waits for each static pod.",
-                done: "Our mark says that it ended well for this version, and the manifests of the four static pods \
-                      name the bundle's images.",
+                done: "Our mark says that it ended well for this version, and with these settings where they are others, and the manifests of the \
+                      four static pods name the bundle's images.",
                 half_done: "A unit that still runs is awaited. Otherwise the cluster's config is uploaded, unless an \
                       adopted cluster keeps its own, and `kubeadm upgrade apply` is run again: upstream documents that it can be repeated, and it \
                       restores manifests by itself if a pod does not start.",
@@ -82,7 +86,7 @@ impl ActKind for KubeadmUpgrade {
             UpgradeOf::Worker => Review {
                 not_a_state: "kubelet's configuration of the new version comes from the cluster and is completed by \
                       kubeadm.",
-                done: "Our mark says that it ended well for this version.",
+                done: "Our mark says that it ended well for this version, and with these settings where they are others.",
                 half_done: "A unit that still runs is awaited. Otherwise it is run again; the files from before the \
                       first attempt are in the mark.",
                 rollback: "kubelet's configuration as it was, from the mark.",
@@ -110,6 +114,9 @@ impl fmt::Display for KubeadmUpgrade {
         }
         if !self.skip_phases.is_empty() {
             write!(f, ", without {}", self.skip_phases.join(", "))?;
+        }
+        if self.settings.is_some() {
+            f.write_str(", with other settings")?;
         }
         if self.ignore.is_empty() { Ok(()) } else { write!(f, ", ignoring {}", self.ignore.join(", ")) }
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kubexm_spec::Digest;
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
@@ -16,6 +17,9 @@ use crate::resource::{Resource, ResourceChange};
 pub struct KubeadmUpgradeUndo {
     /// `v1.35.4`, the version of the upgrade.
     pub version: String,
+    /// As the upgrade has them. The mark of an earlier upgrade to the same version is not this one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Digest>,
 }
 
 impl ActKind for KubeadmUpgradeUndo {
@@ -34,7 +38,7 @@ impl ActKind for KubeadmUpgradeUndo {
     fn review(&self) -> Review {
         Review {
             not_a_state: "It is the rollback of `kubeadm upgrade node` on a worker.",
-            done: "There is no mark of that version.",
+            done: "There is no mark of that version with those settings.",
             half_done: "It is run again completely: it writes files whose content is in the mark.",
             rollback: "It is itself a rollback. The next run upgrades the worker again.",
         }

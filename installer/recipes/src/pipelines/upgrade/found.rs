@@ -11,6 +11,7 @@ use super::os_packages::OsPackages;
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 use crate::modules::kubeadm_upgrade;
+use crate::modules::settings::Settings;
 use crate::phases::ClusterHosts;
 use crate::runtime;
 
@@ -23,6 +24,8 @@ pub(super) struct Found<'f> {
     pub oldest: KubernetesVersion,
     /// The newest one.
     pub newest_server: KubernetesVersion,
+    /// What its nodes have not of cluster.yaml's settings, where kubexm has made it.
+    pub settings: Option<Settings>,
     /// Nodes of cluster.yaml that are in the cluster, by name.
     nodes: BTreeMap<&'f str, FoundNode<'f>>,
 }
@@ -33,7 +36,7 @@ pub(super) struct FoundNode<'f> {
     pub facts: &'f NodeFacts,
     /// Version of its kubelet.
     pub kubelet: KubernetesVersion,
-    /// Something of Kubernetes is not as in the bundle.
+    /// Something of Kubernetes is not as in the bundle, or as in cluster.yaml.
     pub other_kubernetes: bool,
     /// The runtime is not the bundle's.
     pub other_runtime: bool,
@@ -66,6 +69,7 @@ impl<'f> Found<'f> {
         }
         let newest_server = api_servers.iter().max().unwrap_or(&target).clone();
         let oldest = api_servers.into_iter().min().unwrap_or_else(|| target.clone());
+        let settings = if adopted { None } else { Settings::of(cx, &site.first, running)? };
         let mut nodes = BTreeMap::new();
         for facts in &running.nodes {
             let Some(node) = site.nodes.iter().find(|node| node.name() == facts.name) else { continue };
@@ -73,10 +77,11 @@ impl<'f> Found<'f> {
             if !adopted {
                 found.compare_runtime(cx, node);
             }
+            found.other_kubernetes |= settings.as_ref().is_some_and(|settings| settings.is_of(node));
             found.older_packages = packages.of_node(node.name()).is_some();
             nodes.insert(facts.name.as_str(), found);
         }
-        let mut found = Self { target, oldest, newest_server, nodes };
+        let mut found = Self { target, oldest, newest_server, settings, nodes };
         found.finish_what_was_begun(site, running);
         Ok(found)
     }

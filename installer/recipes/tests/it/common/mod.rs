@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use kubexm_manifests::{Catalogue, require};
-use kubexm_plan::cluster_facts::{EtcdMember, NodeFacts};
+use kubexm_plan::cluster_facts::{AppliedCluster, EtcdMember, NodeFacts};
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{Content, Op};
-use kubexm_plan::{Facts, Plan, StepId};
+use kubexm_plan::{ClusterFacts, Facts, Plan, StepId};
 use kubexm_recipes::charts::CarriedCharts;
 use kubexm_recipes::packages::CarriedPackages;
 use kubexm_recipes::{Materials, PlanContext, RecipeError, Sealing, SignedCertificates, sample};
@@ -99,6 +99,15 @@ impl Site {
                 adopted: false,
             });
         }
+    }
+
+    /// All hosts but the last are in the cluster; and what it has recorded of its making.
+    pub fn running(cluster: &Cluster) -> (Self, ClusterFacts) {
+        let mut site = Self::of(cluster.clone());
+        let map = serde_json::from_str(text(&site.create().unwrap(), "kubexm-cluster")).unwrap();
+        site.join_all_but(&cluster.hosts.last().unwrap().name);
+        let applied = Some(AppliedCluster::of_config_map(&map).unwrap());
+        (site, ClusterFacts { applied, ..ClusterFacts::default() })
     }
 
     pub fn create(&self) -> Result<Plan, RecipeError> {

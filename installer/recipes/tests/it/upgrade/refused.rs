@@ -295,22 +295,6 @@ fn a_control_plane_whose_settings_cannot_be_compared_is_named() {
     assert_eq!(found(&case), [one]);
 }
 
-/// An upgrade brings a flag of ours, so it takes another value of that one, and of no other.
-#[test]
-fn of_the_api_servers_flags_an_upgrade_takes_the_one_that_it_brings() {
-    let mut case = Case::of(1, 1, PATCH);
-    let made = Site::of(case.site.cluster.clone()).create().expect("a plan");
-    let made = crate::common::text(&made, "/etc/kubexm/kubeadm.yaml").to_owned();
-    let facts = case.site.facts.get_mut("node1").expect("a host");
-    (facts.kubeadm_config, facts.kubeadm_config_text) = (Some(Digest::of(&made)), Some(made));
-    for (flag, refused) in [("shutdown-watch-termination-grace-period", false), ("v", true)] {
-        let arguments = [(flag.to_owned(), "30s".to_owned())].into();
-        case.site.cluster.kubernetes.as_mut().expect("Kubernetes").api_server_args = arguments;
-        let mut findings = preflight_before_upgrade(&case.site.cx()).into_iter();
-        assert_eq!(findings.any(|one| one.found.contains("other settings")), refused, "{flag}");
-    }
-}
-
 #[test]
 fn what_has_no_way_back_is_said_before() {
     let case = Case::of(2, 1, MINOR);

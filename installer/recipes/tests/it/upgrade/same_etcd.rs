@@ -2,17 +2,8 @@
 
 use kubexm_plan::op::UpgradeOf;
 use kubexm_spec::cluster::Selinux;
-use serde_json::Value;
 
 use super::*;
-use crate::common::text;
-
-/// The record that a create of this cluster leaves.
-fn applied(cluster: Cluster) -> AppliedCluster {
-    let plan = Site::of(cluster).create().expect("a plan");
-    let map: Value = serde_json::from_str(text(&plan, "kubexm-cluster")).expect("JSON");
-    AppliedCluster::of_config_map(&map).expect("a record")
-}
 
 /// Of what kubeadm upgrades in the plan, whether its etcd has the settings that it is to have.
 fn same_etcd(plan: &Plan) -> Vec<(&'static str, bool)> {
