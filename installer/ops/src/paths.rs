@@ -30,3 +30,5 @@ pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 pub const MARK: &str = "# kubexm: ";
 /// What `kubeadm init` was given.
 pub const KUBEADM_CONFIG: &str = "/etc/kubexm/kubeadm.yaml";
+/// What kubeadm was given by the last upgrade.
+pub const KUBEADM_UPGRADE_CONFIG: &str = "/etc/kubexm/kubeadm-upgrade.yaml";

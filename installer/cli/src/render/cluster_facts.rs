@@ -285,6 +285,7 @@ mod tests {
             conditions: Vec::new(),
             unschedulable: true,
             cordoned_by: None,
+            settings: None,
         };
         let member = EtcdMember {
             id: "a1".to_owned(),

@@ -115,6 +115,7 @@ impl World {
             kubelet: self.kubelet_version(&name).to_owned(),
             unschedulable: self.cluster.contains_key(&format!("cordoned:{name}")),
             cordoned_by: self.cluster.get(&format!("cordoned:{name}")).filter(|by| *by != SOMEBODY).cloned(),
+            settings: None,
             ..node(name)
         }
     }
@@ -139,6 +140,7 @@ fn node(name: String) -> NodeFacts {
         conditions: Vec::new(),
         unschedulable: false,
         cordoned_by: None,
+        settings: None,
     }
 }
 

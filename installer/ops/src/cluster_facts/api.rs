@@ -4,7 +4,8 @@ use std::thread;
 
 use kubexm_plan::cluster_facts::{
     APPLIED, AppliedCluster, BUDGETS, COMPONENTS, ClusterFacts, Component, Condition, DEPRECATED_APIS, DeprecatedApi,
-    Gap, IDENTITY, KUBE_PROXY, KUBEADM_CONFIG, KubeadmCluster, NODES, NodeFacts, SERVER_VERSION, TightBudget, applied,
+    Gap, IDENTITY, KUBE_PROXY, KUBEADM_CONFIG, KubeadmCluster, NODES, NodeFacts, SERVER_VERSION, SETTINGS, TightBudget,
+    WantedSettings, applied, settings,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -31,6 +32,7 @@ pub(super) struct Seen {
     nodes: Vec<NodeFacts>,
     components: Vec<Component>,
     applied: Option<AppliedCluster>,
+    settings: Option<WantedSettings>,
     kubeadm: Option<KubeadmCluster>,
     budgets: Vec<TightBudget>,
     deprecated: Vec<DeprecatedApi>,
@@ -44,13 +46,14 @@ pub(super) fn look(machine: &Machine, host: &str) -> Seen {
     let Some(version) = version.flatten() else {
         return Seen { gaps: gaps.found, ..Seen::default() };
     };
-    let record = format!("/api/v1/namespaces/{}/configmaps/{}", applied::NAMESPACE, applied::CONFIG_MAP);
-    let ([nodes, pods, record, config, proxy], budgets, metrics) = thread::scope(|scope| {
+    let map = |name: &str| format!("/api/v1/namespaces/{}/configmaps/{name}", applied::NAMESPACE);
+    let (record, settings) = (map(applied::CONFIG_MAP), map(settings::CONFIG_MAP));
+    let ([nodes, pods, record, settings, config, proxy], budgets, metrics) = thread::scope(|scope| {
         let ask = |path: String| scope.spawn(move || kube::raw(machine, &path));
         let metrics = scope.spawn(|| metrics::deprecated_apis(machine));
         let budgets = scope.spawn(|| budgets(machine));
         let fault = || OpError::other("the request failed, because of a fault of this program".to_owned());
-        let asked = [ALL_NODES, STATIC_PODS, &record, kubeadm::CONFIG, PROXY].map(str::to_owned).map(ask);
+        let asked = [ALL_NODES, STATIC_PODS, &record, &settings, kubeadm::CONFIG, PROXY].map(str::to_owned).map(ask);
         let answers = asked.map(|asked| asked.join().unwrap_or_else(|_| Err(fault())));
         let budgets = budgets.join().unwrap_or_else(|_| Err(fault()));
         (answers, budgets, metrics.join().unwrap_or_else(|_| Err(fault())))
@@ -80,6 +83,12 @@ pub(super) fn look(machine: &Machine, host: &str) -> Seen {
             APPLIED,
             "the cluster has none: it was created by an earlier kubexm-install, or its create has not finished",
         ),
+        None => {}
+    }
+    // Most clusters have none: no gap.
+    match gaps.note(SETTINGS, settings).flatten().map(|object| WantedSettings::of_config_map(&object)) {
+        Some(Ok(settings)) => seen.settings = Some(settings),
+        Some(Err(why)) => gaps.add(SETTINGS, why),
         None => {}
     }
     if let Some(object) = gaps.note(KUBEADM_CONFIG, config).flatten() {
@@ -113,6 +122,7 @@ impl Seen {
         }
         facts.kubeadm = self.kubeadm;
         facts.applied = self.applied;
+        facts.settings = self.settings;
     }
 }
 
@@ -152,6 +162,7 @@ fn node(object: &Value) -> NodeFacts {
         conditions: array(object, "/status/conditions").iter().map(condition).collect(),
         unschedulable: object.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false),
         cordoned_by: kube::cordoned_by(object).map(str::to_owned),
+        settings: kube::annotation(object, settings::ANNOTATION).map(str::to_owned),
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod applied;
 mod kubeadm;
+pub mod settings;
 
 use std::collections::BTreeSet;
 
@@ -14,6 +15,7 @@ use crate::ClusterId;
 use crate::timers::TimerRun;
 pub use applied::AppliedCluster;
 pub use kubeadm::{ApiServerEtcd, EtcdAccess, KUBEADM_CONFIG, KubeadmCluster, KubeletFacts, PROGRAMS, ProgramFacts};
+pub use settings::WantedSettings;
 
 /// The schema of [`ClusterFacts`].
 pub const SCHEMA: &str = "kubexm.io/cluster-facts/v1";
@@ -63,6 +65,9 @@ pub struct ClusterFacts {
     pub kubelets: Vec<KubeletFacts>,
     /// What was applied; none if the cluster was created by a version that did not record it.
     pub applied: Option<AppliedCluster>,
+    /// The settings that an upgrade has begun to bring; none if none ever has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<WantedSettings>,
     /// What could not be observed.
     pub gaps: Vec<Gap>,
 }
@@ -111,6 +116,9 @@ pub struct NodeFacts {
     /// On whose behalf kubexm has cordoned it ([`crate::op::CORDONED_BY`]); none if somebody else has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordoned_by: Option<String>,
+    /// The settings that an upgrade has brought it ([`settings::ANNOTATION`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<String>,
 }
 
 /// A condition of a node.
@@ -324,6 +332,7 @@ impl Default for ClusterFacts {
             kubeadm: None,
             kubelets: Vec::new(),
             applied: None,
+            settings: None,
             gaps: Vec::new(),
         }
     }
@@ -362,6 +371,7 @@ impl ClusterFacts {
             whole.kubeadm = whole.kubeadm.or(one.kubeadm);
             whole.kubelets.extend(one.kubelets);
             whole.applied = whole.applied.or(one.applied);
+            whole.settings = whole.settings.or(one.settings);
             take(&mut whole.nodes, one.nodes);
             // One member may reach more members than another one.
             if one.etcd.iter().filter(|member| member.healthy).count()
@@ -426,6 +436,8 @@ pub const DEPRECATED_APIS: &str = "deprecated APIs in use";
 pub const KUBE_PROXY: &str = "kube-proxy";
 /// What a gap is named after.
 pub const ETCD_FILES: &str = "files for etcd that kubeadm has recorded";
+/// [`Gap::what`] of the settings that an upgrade brings.
+pub const SETTINGS: &str = "settings that an upgrade brings";
 /// [`Gap::what`] of the record of what was applied.
 pub const APPLIED: &str = "record of what was applied";
 

@@ -10,11 +10,16 @@ const LONGEST: usize = 80;
 /// What differs between two texts of kubeadm's configuration, as `networking.podSubnet: OLD -> NEW`. None when one of them is not
 /// what kubexm writes.
 pub fn differences(old: &str, new: &str) -> Option<Vec<String>> {
-    let (old, new) = (settings(old)?.values, settings(new)?.values);
+    let (old, new) = (values(old)?, values(new)?);
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let value = |of: &BTreeMap<String, Value>, name: &String| of.get(name).map_or("unset".to_owned(), plain);
     let differing = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
     Some(differing.map(|name| format!("{name}: {} -> {}", value(&old, name), value(&new, name))).collect())
+}
+
+/// Every value of a text by its path. None for what is no YAML, and where the paths are too long.
+pub fn values(text: &str) -> Option<BTreeMap<String, Value>> {
+    settings(text).map(|settings| settings.values)
 }
 
 /// Most bytes of all paths of a text together; those of a cluster have some ten thousand. The text is a host's, and each of its

@@ -145,17 +145,20 @@ fn text(value: &Value) -> Result<String, RecipeError> {
 /// flanneld uses the interface of the default route unless `--iface` is set. It is always set: hosts of an isolated VLAN
 /// have no default route, and where there are two networks the default route is often the wrong one. `status.hostIP` is
 /// kubelet's `--node-ip`, the node's address in cluster.yaml.
-fn interface(cx: &PlanContext<'_>) -> String {
-    // The first address of an interface may become one that moves.
-    let named = cx.cluster.network.interface.as_deref().filter(|_| !cx.cluster.load_balancer.mode.moves());
-    format!("--iface={}", named.unwrap_or("$(NODE_IP)"))
+fn iface(cx: &PlanContext<'_>) -> String {
+    format!("--iface={}", interface(cx.cluster).unwrap_or("$(NODE_IP)"))
+}
+
+/// The interface whose first address flanneld takes, if it is not the node's own address. It may become one that moves.
+pub fn interface(cluster: &Cluster) -> Option<&str> {
+    cluster.network.interface.as_deref().filter(|_| !cluster.load_balancer.mode.moves())
 }
 
 /// With two stacks flanneld wants the node's address of IPv6 as well (`--public-ipv6`), which is the last of `status.hostIPs`: kubelet's
 /// `--node-ip` again. Kubernetes cannot take it out of the list, a shell can.
 fn command(cx: &PlanContext<'_>) -> (Vec<String>, Vec<String>) {
     const FLANNELD: &str = "/opt/bin/flanneld";
-    let arguments = ["--ip-masq".to_owned(), "--kube-subnet-mgr".to_owned(), interface(cx)];
+    let arguments = ["--ip-masq".to_owned(), "--kube-subnet-mgr".to_owned(), iface(cx)];
     if !cx.cluster.network.has_two_stacks() {
         return (vec![FLANNELD.to_owned()], arguments.into());
     }

@@ -13,7 +13,7 @@ mod rollout;
 mod typha;
 
 pub use cilium::replaces_kube_proxy;
-pub use flannel::needs_one_link;
+pub use flannel::{interface, needs_one_link};
 use kubexm_plan::network::{self, NetworkTraits};
 use kubexm_plan::{ClusterFacts, Step, Undo};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin};

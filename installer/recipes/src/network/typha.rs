@@ -2,7 +2,7 @@
 
 use kubexm_plan::network::NetworkTraits;
 use kubexm_plan::network::calico::WITH_TYPHA;
-use kubexm_spec::cluster::Cluster;
+use kubexm_spec::cluster::{Cluster, Host, Taint, TaintEffect};
 use serde_json::{Value, json};
 
 use super::manifest::Manifest;
@@ -37,8 +37,15 @@ pub(super) fn replicas(cluster: &Cluster) -> Option<usize> {
     let (least, each, most) = REPLICAS;
     let replicas = option("replicas").and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
     let wanted = option("enabled").and_then(Value::as_bool).unwrap_or(replicas.is_some() || nodes >= LARGE);
-    let fits = nodes.saturating_sub(1).max(1);
+    let fits = cluster.hosts.iter().filter(|host| takes(cluster, host)).count().saturating_sub(1).max(1);
     (wanted && pool::is_of(cluster)).then(|| replicas.unwrap_or(nodes.div_ceil(each).clamp(least, most)).min(fits))
+}
+
+/// Whether a node may have one: a control plane, or one without taints of the site.
+fn takes(cluster: &Cluster, host: &Host) -> bool {
+    let roles = cluster.roles(&host.name);
+    let keeps_off = |taint: &Taint| taint.effect != TaintEffect::PreferNoSchedule;
+    roles.control_plane || (roles.in_cluster() && !host.taints.iter().any(keeps_off))
 }
 
 /// What Calico has on a node with it.

@@ -87,7 +87,8 @@ pub fn upgrade(
         done = members::run(&mut draft, &site, &found, members, &done)?;
     }
     let settings = found.settings.as_ref().map(|settings| settings.digest);
-    let same_etcd = record::has_same_etcd(running.applied.as_ref(), cx.cluster);
+    let keep_etcd = found.settings.as_ref().is_none_or(|settings| settings.keep_etcd);
+    let same_etcd = keep_etcd && record::has_same_etcd(running.applied.as_ref(), cx.cluster);
     let configuration = Configuration::Ours { same_etcd, settings };
     let mut turns = Turns::new(&site, (&found, &packages), adopted, hosts, (options, configuration));
     for node in std::iter::once(&site.first).chain(&site.others) {

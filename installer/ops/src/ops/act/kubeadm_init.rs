@@ -185,8 +185,15 @@ fn last_phases_done(machine: &Machine) -> Result<bool, OpError> {
 /// The text of that config, unless the file was edited, is gone or is longer than the controller takes.
 pub(crate) fn text_of(config: Option<&Digest>, machine: &Machine) -> Result<Option<String>, OpError> {
     let Some(config) = config else { return Ok(None) };
-    let text = fsio::read_text(&machine.path(paths::KUBEADM_CONFIG))?;
-    Ok(text.filter(|text| text.len() <= Facts::KUBEADM_CONFIG_MOST && Digest::of(text) == *config))
+    // An upgrade that failed behind kubeadm has left the first one as it was before, and the second one as kubeadm was given it.
+    for path in [paths::KUBEADM_CONFIG, paths::KUBEADM_UPGRADE_CONFIG] {
+        let text = fsio::read_text(&machine.path(path))?;
+        if let Some(text) = text.filter(|text| text.len() <= Facts::KUBEADM_CONFIG_MOST && Digest::of(text) == *config)
+        {
+            return Ok(Some(text));
+        }
+    }
+    Ok(None)
 }
 
 /// Digest of the config of kubexm's init, after it has succeeded.

@@ -86,10 +86,14 @@ impl Mark {
         machine.write_file(MARK, &text, Access::mode(0o600))
     }
 
-    /// The record of this upgrade; none where it is of another one. An earlier one to the same version says nothing of settings.
+    /// Whether it is of this upgrade. An earlier one to the same version says nothing of settings.
+    fn is_of(&self, version: &str, settings: Option<Digest>) -> bool {
+        self.version == version && (settings.is_none() || self.settings == settings)
+    }
+
+    /// The record of this upgrade; none where it is of another one.
     fn of(machine: &Machine, version: &str, settings: Option<Digest>) -> Result<Option<Self>, OpError> {
-        let is_it = |mark: &Self| mark.version == version && (settings.is_none() || mark.settings == settings);
-        Ok(Self::read(machine)?.filter(is_it))
+        Ok(Self::read(machine)?.filter(|mark| mark.is_of(version, settings)))
     }
 
     /// The running act: this step's own, or the one of the run that started it.
@@ -123,8 +127,14 @@ impl Perform for KubeadmUpgrade {
     }
 
     fn perform(&self, machine: &Machine) -> Result<(), OpError> {
-        let earlier = Mark::of(machine, &self.version, self.settings)?;
-        let running = earlier.as_ref().map_or(Ok(None), |mark| mark.still_running(machine))?;
+        let earlier = Mark::read(machine)?.filter(|mark| mark.version == self.version);
+        let mut running = earlier.as_ref().map_or(Ok(None), |mark| mark.still_running(machine))?;
+        if let Some(act) =
+            running.take_if(|_| !earlier.as_ref().is_some_and(|mark| mark.is_of(&self.version, self.settings)))
+        {
+            // It brings other settings, and would put its own manifests back over those of this one.
+            transient::stop(machine, &act)?;
+        }
         // Only the first attempt has seen the files and ConfigMaps as they were before.
         let (before, configs, replaces) = match (earlier, &self.of) {
             (Some(mark), _) if !mark.ended_well => (mark.before, mark.configs, mark.replaces),

@@ -15,7 +15,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::kubeadm_upgrade::{self, Configuration};
-use crate::modules::{audit, control_plane, drain, etcd_client, kubeconfig, kubernetes, packages};
+use crate::modules::{audit, control_plane, drain, etcd_client, kubeconfig, kubernetes, packages, settings};
 use crate::phases::ClusterHosts;
 use crate::runtime;
 
@@ -135,6 +135,9 @@ impl<'f, 'a> Turns<'f, 'a> {
         } else if found.other_kubernetes {
             if node.name() == self.first.name() {
                 chain.then([kubeadm_upgrade::preflight(draft, node, self.configuration)?]);
+                if let Some(settings) = &self.found.settings {
+                    chain.then([settings.begun(draft, node)?]);
+                }
             }
             chain.then(audit::step(draft, node)?);
             let upgraded = kubeadm_upgrade::step(draft, &self.first, node, self.configuration)?;
@@ -235,6 +238,9 @@ impl<'f, 'a> Turns<'f, 'a> {
                 chain.then(healthy(draft.cx, node, PACKAGED, self.adopted)?);
             }
             chain.then([os_packages::marked(on, name, mark)]);
+        }
+        if let Some(wanted) = self.found.settings.as_ref().filter(|wanted| wanted.is_of(node)) {
+            chain.then([settings::has(on, node, wanted.digest)]);
         }
         chain.then([stamp]);
         // One that somebody else has cordoned stays so.

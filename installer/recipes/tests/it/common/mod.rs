@@ -130,6 +130,7 @@ pub fn node_facts(name: &str) -> NodeFacts {
         conditions: Vec::new(),
         unschedulable: false,
         cordoned_by: None,
+        settings: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Settings of cluster.yaml that an upgrade brings a running cluster, also where its version stays.
 
+use kubexm_plan::cluster_facts::{Gap, SETTINGS, WantedSettings};
 use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{preflight, preflight_before_upgrade};
 use kubexm_spec::Digest;
@@ -70,18 +71,121 @@ fn nodes_with_the_settings_of_cluster_yaml_are_left_alone_and_others_get_them() 
     assert_eq!(written(&changed(PATCH, flag)), all(&["node1", "node2", "node3"], true));
 }
 
-/// The first control plane has them, and the record, which is written at the end, does not.
+/// What the cluster says while an upgrade brings these settings to these nodes, of which some have them.
+fn begun(case: &mut Case, tried: &Cluster, nodes: &[&str], have: &[&str]) {
+    let mut other = Case::with(tried.clone(), OLD);
+    other.site.facts.clone_from(&case.site.facts);
+    other.running.applied.clone_from(&case.running.applied);
+    let plan = other.steps();
+    let digest = plan.steps.iter().flat_map(|step| &step.ops).find_map(|op| match op {
+        Op::Act(Act::KubeadmUpgrade(act)) => act.settings,
+        _ => None,
+    });
+    let settings = digest.expect("they are other ones");
+    let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
+    case.running.settings = Some(WantedSettings { settings, nodes });
+    for facts in case.running.nodes.iter_mut().filter(|facts| have.contains(&facts.name.as_str())) {
+        facts.settings = Some(settings.to_string());
+    }
+}
+
 #[test]
-fn a_run_that_ended_in_the_middle_is_completed_and_one_whose_change_was_reverted_as_well() {
-    let mut completed = changed(OLD, flag);
-    let wanted = completed.site.cluster.clone();
-    made_with(&mut completed, &wanted);
-    assert_eq!(written(&completed), all(&["node1", "node2"], true));
-    let mut reverted = changed(OLD, |_| ());
-    let mut tried = reverted.site.cluster.clone();
-    flag(&mut tried);
-    made_with(&mut reverted, &tried);
-    assert_eq!(written(&reverted), all(&["node1", "node2"], true), "the first one has them");
+fn a_run_that_ended_in_the_middle_is_completed_whatever_says_that_all_is_done() {
+    let mut case = changed(OLD, flag);
+    let wanted = case.site.cluster.clone();
+    begun(&mut case, &wanted, &["node1", "node2"], &["node1"]);
+    // A create in between has recorded them, and the first one has them.
+    made_with(&mut case, &wanted);
+    case.running.applied = Some(applied(wanted.clone()));
+    assert_eq!(written(&case), all(&["node2"], true));
+    begun_by_all(&mut case);
+    assert_eq!(written(&case), []);
+    let mut of_kubelets = changed(OLD, pods);
+    let wanted = of_kubelets.site.cluster.clone();
+    begun(&mut of_kubelets, &wanted, &["node1", "node2", "node3"], &["node1", "node2"]);
+    made_with(&mut of_kubelets, &wanted);
+    assert_eq!(written(&of_kubelets), all(&["node3"], true), "a worker that was left out");
+}
+
+fn begun_by_all(case: &mut Case) {
+    let settings = case.running.settings.as_ref().map(|begun| begun.settings.to_string());
+    for facts in &mut case.running.nodes {
+        facts.settings.clone_from(&settings);
+    }
+}
+
+/// Nobody knows which node has what: all of them get what cluster.yaml says, and etcd, too.
+#[test]
+fn a_change_that_was_reverted_in_the_middle_is_taken_back_on_every_node_however_often_that_fails() {
+    let quota = |cluster: &mut Cluster| cluster.etcd.quota = Some(4 << 30);
+    let mut case = changed(OLD, |_| ());
+    let mut tried = case.site.cluster.clone();
+    quota(&mut tried);
+    begun(&mut case, &tried, &["node1", "node2"], &["node1"]);
+    assert_eq!(written(&case), all(&["node1", "node2", "node3"], true));
+    let leaves_etcd = |case: &Case| {
+        case.steps()
+            .steps
+            .iter()
+            .flat_map(|step| &step.ops)
+            .any(|op| matches!(op, Op::Act(Act::KubeadmUpgrade(act)) if act.same_etcd))
+    };
+    assert!(!leaves_etcd(&case), "one of them has the quota, whatever the record says");
+    assert!(leaves_etcd(&changed(OLD, flag)));
+    assert!(!leaves_etcd(&changed(OLD, quota)));
+    // The first one has been taken back already.
+    let back = case.site.cluster.clone();
+    begun_back(&mut case, &back);
+    assert_eq!(written(&case), all(&["node2", "node3"], true));
+}
+
+/// The settings that the nodes were made with are wanted again, and the first one has them.
+fn begun_back(case: &mut Case, back: &Cluster) {
+    let plan = case.steps();
+    let settings = plan.steps.iter().flat_map(|step| &step.ops).find_map(|op| match op {
+        Op::Act(Act::KubeadmUpgrade(act)) => act.settings,
+        _ => None,
+    });
+    let settings = settings.expect("all get them");
+    case.running.settings =
+        Some(WantedSettings { settings, nodes: back.hosts.iter().map(|host| host.name.clone()).collect() });
+    case.running
+        .nodes
+        .iter_mut()
+        .for_each(|facts| facts.settings = (facts.name == "node1").then(|| settings.to_string()));
+}
+
+/// The cluster says it before kubeadm begins, and of each node after its turn.
+#[test]
+fn what_nodes_are_to_have_is_said_before_the_first_one_gets_it() {
+    let plan = changed(OLD, flag).steps();
+    assert!(before(&plan, "node1/upgrade.preflight", "node1/upgrade.settings"));
+    assert!(before(&plan, "node1/upgrade.settings", "node1/upgrade.apply"));
+    for node in ["node1", "node2"] {
+        assert!(before(&plan, &format!("{node}/upgrade.kubelet"), &format!("node1/upgrade.settings-{node}")));
+    }
+    assert!(!has(&plan, "node1/upgrade.settings-node3"));
+    assert!(!has(&changed(PATCH, |_| ()).steps(), "node1/upgrade.settings"), "a version alone");
+}
+
+#[test]
+fn a_cluster_whose_first_control_plane_was_replaced_is_compared_with_its_record() {
+    let mut case = changed(OLD, flag);
+    let facts = case.site.facts.get_mut("node1").expect("a host");
+    (facts.kubeadm_config, facts.kubeadm_config_text) = (None, None);
+    assert_eq!(written(&case), all(&["node1", "node2"], true));
+    case.running.applied = Some(applied(case.site.cluster.clone()));
+    assert_eq!(written(&case), []);
+}
+
+#[test]
+fn control_planes_that_do_not_say_what_was_begun_are_not_asked_further() {
+    let mut case = changed(OLD, flag);
+    let gap =
+        Gap { host: "node1".to_owned(), what: SETTINGS.to_owned(), why: "kubexm-settings has no nodes".to_owned() };
+    case.running.gaps.push(gap);
+    let error = case.plan().expect_err("not known").to_string();
+    assert!(error.contains("kubexm-settings has no nodes"), "{error}");
 }
 
 #[test]
@@ -116,6 +220,14 @@ fn what_an_upgrade_brings_is_said_before_and_what_it_does_not_is_refused() {
         (
             (|cluster| kubernetes(cluster).dns_domain = "other.local".to_owned()) as fn(&mut Cluster),
             "networking.dnsDomain",
+        ),
+        (
+            |cluster| drop(kubernetes(cluster).api_server_args.insert("etcd-prefix".to_owned(), "/b".to_owned())),
+            "etcd-prefix",
+        ),
+        (
+            |cluster| drop(kubernetes(cluster).kubelet.insert("cpuManagerPolicy".to_owned(), json!("static"))),
+            "cpuManagerPolicy",
         ),
         (|cluster| kubernetes(cluster).cert_sans = vec!["api.example.com".to_owned()], "apiServer.certSANs"),
         (
