@@ -128,6 +128,20 @@ fn a_kubeconfig_that_was_given_before_a_join_is_no_sign_of_a_node() {
     assert_eq!(host.read(KUBELET_CONF), "given\n", "the undo of its step removes it");
 }
 
+/// The network's own file says which routes are its, and lies in a folder that goes with the join.
+#[test]
+fn the_rollback_of_a_join_takes_routes_to_pods_of_other_nodes() {
+    let fleet = Fleet::with_init(2);
+    let host = &fleet.hosts[1];
+    let theirs = "10.99.0.0/16 via 10.77.0.9 dev eth0 \n";
+    dispatch::converge(&act(2, false), &fleet.ready(2)).expect("joined");
+    host.put("/run/flannel/subnet.env", "FLANNEL_NETWORK=10.233.64.0/18\n");
+    host.put("/run/kubexm-double/ip-routes", format!("10.233.65.0/24 via 10.77.0.11 dev eth0 \n{theirs}"));
+    dispatch::converge(&Op::from(KubeadmReset { cri_socket: SOCKET.into() }), &host.machine).expect("reset");
+    assert_eq!(host.read("/run/kubexm-double/ip-routes"), theirs);
+    assert!(!host.machine.path("/run/flannel/subnet.env").exists());
+}
+
 /// A run of before the adoption may go on.
 #[test]
 fn nothing_is_made_for_a_join_to_a_cluster_that_was_adopted() {

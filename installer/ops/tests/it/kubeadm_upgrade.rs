@@ -119,6 +119,17 @@ fn a_node_of_the_right_version_gets_other_settings_once() {
     }
 }
 
+/// What comes after kubeadm has failed, and is rolled back: the config of before is there again, and kubeadm was given another one.
+#[test]
+fn what_kubeadm_was_given_is_known_although_the_file_of_the_cluster_is_that_of_before() {
+    let fleet = fleet();
+    let (host, machine) = (&fleet.hosts[0], &fleet.hosts[0].machine);
+    dispatch::converge(&first(), machine).expect("upgraded");
+    host.put("/etc/kubexm/kubeadm.yaml", "kind: ClusterConfiguration\n");
+    let found = facts::collect(machine, "node1").expect("facts");
+    assert_eq!(found.kubeadm_config_text.as_deref(), Some(TEXT));
+}
+
 /// A worker's file of before an earlier upgrade is not what it had before this one.
 #[test]
 fn a_worker_that_did_not_begin_keeps_its_configuration_when_the_run_is_rolled_back() {

@@ -73,6 +73,7 @@ pub fn upgrade(
     }
     // An etcd of the user's has keys of others, too, and its own backups.
     let snapshot = snapshot.filter(|_| cx.cluster.etcd.kind != EtcdKind::External);
+    warnings.extend(found.settings.as_ref().map(|_| SETTINGS.to_owned()));
     warnings.extend(adopted.map(|adopted| adopted.warnings(cx, &site, &found)).unwrap_or_default());
     // Nothing of cluster.yaml is applied to an adopted cluster.
     let addons = if adopted.is_none() { Some(Addons::of(cx.cluster, running, options)?) } else { None };
@@ -107,6 +108,10 @@ pub fn upgrade(
     adopted::name_cluster(&mut plan, adopted);
     Ok(Upgrade { plan, warnings })
 }
+
+/// What follows from other settings.
+const SETTINGS: &str = "nodes get other settings (preflight names them): kubeadm renews the certificates of every control plane for that, and its API \
+                        server is started anew, one after the other; to take the settings back, revert them in cluster.yaml and upgrade again";
 
 /// How long the run can be rolled back, and what there is afterwards.
 fn way_back(

@@ -7,7 +7,7 @@ use kubexm_plan::op::{Manifests, Op};
 use kubexm_plan::{ClusterFacts, Plan, Step, Undo, lint};
 use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{RecipeError, add_node, network, preflight, sample};
-use kubexm_spec::cluster::{Cluster, NetworkPlugin, ProxyMode, RegistryKind};
+use kubexm_spec::cluster::{Cluster, NetworkPlugin, ProxyMode, RegistryKind, Taint, TaintEffect};
 use kubexm_spec::{Digest, ExitCode};
 use serde_json::{Value, json};
 
@@ -289,6 +289,13 @@ fn typha_is_there_from_fifty_nodes_on_or_when_asked_for_and_otherwise_nothing_of
     assert_eq!(typhas(50, json!({"typha": {"enabled": false}})), None);
     assert_eq!(typhas(3, json!({"typha": {"enabled": true}})), Some(2), "one on each node but that which is drained");
     assert_eq!(typhas(1, json!({"typha": {"enabled": true}})), Some(1));
+    let mut tainted = cluster(4, json!({"typha": {"enabled": true}}));
+    for host in &mut tainted.hosts {
+        host.taints.push(Taint { key: "site".to_owned(), value: String::new(), effect: TaintEffect::NoSchedule });
+    }
+    let all = objects(&checked(tainted));
+    let replicas = &object(&all, "Deployment", "calico-typha").unwrap()["spec"]["replicas"];
+    assert_eq!(replicas, 1, "taints of the site keep it off all but the control plane");
     assert_eq!(typhas(4, json!({"typha": {"replicas": 1}})), Some(1));
 }
 

@@ -85,6 +85,19 @@ fn nodes_that_are_gateways_to_their_pods_have_to_be_on_one_link() {
     );
     assert_eq!(found(json!({}), "10.99.0.13"), [], "a tunnel crosses routers");
     assert_eq!(found(json!({"directRouting": true}), "10.99.0.13"), [], "and so does what is tunnelled to others only");
+    // flanneld takes the first address of an interface that is named.
+    let named = |second: &str| {
+        let mut site = Site::of(cluster(2, gateway()));
+        site.cluster.network.interface = Some("eth1".to_owned());
+        for (name, address) in [("node1", "10.88.0.11/24"), ("node2", second)] {
+            let facts = site.facts.get_mut(name).unwrap();
+            let mut interface = facts.interfaces[0].clone();
+            (interface.name, interface.addresses) = ("eth1".to_owned(), vec![address.to_owned()]);
+            facts.interfaces.push(interface);
+        }
+        preflight(&site.cx()).iter().filter(|finding| finding.check == "one-link").count()
+    };
+    assert_eq!([named("10.88.0.12/24"), named("10.89.0.12/24")], [0, 2]);
     let on_link = Site::of(cluster(3, gateway()));
     assert!(preflight(&on_link.cx()).iter().all(|finding| finding.check != "one-link"));
 }

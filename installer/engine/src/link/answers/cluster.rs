@@ -49,6 +49,7 @@ pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<Clust
         deprecated_apis,
         network,
         applied,
+        settings,
     } = &mut facts;
     counted(
         host,
@@ -60,11 +61,15 @@ pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<Clust
             ("load balancers", balancers.len(), MOST_OF_A_HOST),
             ("timers", timers.len(), MOST_OF_A_HOST),
             ("kubelets", kubelets.len(), MOST_OF_A_HOST),
+            ("nodes with other settings", settings.as_ref().map_or(0, |wanted| wanted.nodes.len()), MOST_NODES),
         ],
     )?;
     let mut names = HashSet::new();
     if let Some(twice) = nodes.iter().find(|node| !names.insert(&node.name)) {
         return Err(untrusted(host, format!("it reported the node {} twice", shown(&twice.name))));
+    }
+    if let Some(wanted) = settings {
+        wanted.nodes.retain(|node| node.len() <= LONGEST_LINE);
     }
     if applied.as_ref().is_some_and(|applied| size_of(&applied.cluster) > LONGEST_RECORD) {
         return Err(untrusted(host, "the record of what was applied is longer than any".to_owned()));
@@ -173,13 +178,14 @@ fn node(node: &mut NodeFacts) {
         conditions,
         unschedulable: _,
         cordoned_by,
+        settings,
     } = node;
     roles.truncate(MOST_IN_A_LIST);
     addresses.truncate(MOST_IN_A_LIST);
     conditions.truncate(MOST_IN_A_LIST);
     let of_conditions = conditions.iter_mut().flat_map(|one| [&mut one.kind, &mut one.status, &mut one.reason]);
     let texts = [name, kubelet, runtime, runtime_version, os_image, kernel].into_iter().chain(roles).chain(addresses);
-    texts.chain(cordoned_by).chain(of_conditions).for_each(|text| cut(text, LONGEST_LINE));
+    texts.chain(cordoned_by).chain(settings).chain(of_conditions).for_each(|text| cut(text, LONGEST_LINE));
 }
 
 /// Bytes of a document as JSON.
