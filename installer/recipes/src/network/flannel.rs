@@ -38,9 +38,12 @@ pub(super) fn traits(cluster: &Cluster) -> Option<&'static NetworkTraits> {
     }
 }
 
-/// Whether each node is the gateway to its pods, which only nodes on its own link reach.
-pub fn needs_one_link(cluster: &Cluster) -> bool {
-    cluster.network.plugin == NetworkPlugin::Flannel && backend(cluster) == "host-gw"
+/// What else can be chosen where each node is the gateway to its pods, which only nodes on its own link reach; none where it is not.
+pub fn needs_one_link(cluster: &Cluster) -> Option<&'static str> {
+    let is_gateway = cluster.network.plugin == NetworkPlugin::Flannel && backend(cluster) == "host-gw";
+    is_gateway.then_some(
+        "set `spec.network.options.backend: vxlan`, with `directRouting: true` for those nodes that are in one network",
+    )
 }
 
 /// Applies the manifest.

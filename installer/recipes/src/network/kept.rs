@@ -19,7 +19,7 @@ fn options(plugin: NetworkPlugin) -> Option<Vec<(&'static str, Value)>> {
             ("blockSize", pool::BLOCK_SIZE.into()),
             ("natOutgoing", pool::NAT_OUTGOING.into()),
         ]),
-        NetworkPlugin::Cilium | NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet | NetworkPlugin::None => None,
+        _ => None,
     }
 }
 

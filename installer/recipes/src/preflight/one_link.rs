@@ -3,29 +3,28 @@
 use ipnet::IpNet;
 
 use super::input::{ObservedHost, PreflightInput};
-use super::report::Report;
+use super::report::{Report, Severity, Words};
 use crate::network;
 
 pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
-    if !network::needs_one_link(input.cx.cluster) {
-        return;
-    }
+    let Some(instead) = network::needs_one_link(input.cx.cluster) else { return };
     let nodes: Vec<(&ObservedHost<'_>, IpNet)> =
         input.nodes().filter_map(|host| Some((host, gateway(input, host)?))).collect();
+    // One is enough: in a fleet each host lacks the same others.
     for (host, own) in &nodes {
         let network = own.trunc();
-        let beyond = nodes.iter().filter(|(_, other)| !network.contains(&other.addr()));
-        let beyond: Vec<String> = beyond.map(|(other, net)| format!("{} ({})", other.name(), net.addr())).collect();
-        if let Some(first) = beyond.first() {
-            let more = beyond.len().saturating_sub(1);
-            let others = if more == 0 { String::new() } else { format!(" and {more} more") };
-            report.fail(
-                host.name(),
-                format!("{} in {network}, without {first}{others}", own.addr()),
-                "all nodes in one network, without a router between them, for `backend: host-gw`",
-                "set `spec.network.options.backend: vxlan`, with `directRouting: true` for those nodes that are in one network",
-            );
-        }
+        let mut beyond = nodes.iter().filter(|(_, other)| !network.contains(&other.addr()));
+        let Some((other, address)) = beyond.next() else { continue };
+        let more = match beyond.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let words = Words {
+            found: format!("{} with {own}, and {} with {}{more}", host.name(), other.name(), address.addr()),
+            needed: "all nodes in one network, without a router between them".to_owned(),
+            fix: instead.to_owned(),
+        };
+        return report.add(Severity::Fail, None, words);
     }
 }
 

@@ -58,13 +58,13 @@ pub const ROWS: &[Row] = rows! {
     "unchanged" Fail NODE1, "a running cluster that was created with another config", |s| {
             stamp(s.node1(), "demo");
             initialised(s.node1(), &Digest::of("another config").to_string());
-        } => "another version, network", "the bundle it was created with", "not supported yet";
+        } => "another version, network", "the bundle it was created with", "other settings are not supported";
     "unchanged" Fail NODE1, "a running cluster that was made for another pod network", |s| {
             let text = "---\nkind: ClusterConfiguration\nnetworking:\n  podSubnet: 10.1.0.0/16\n";
             s.node1().put("/etc/kubexm/kubeadm.yaml", text);
             stamp(s.node1(), "demo");
             initialised(s.node1(), &Digest::of(text).to_string());
-        } => "created with other settings: ", "the bundle it was created with", "not supported yet";
+        } => "created with other settings: ", "the bundle it was created with", "other settings are not supported";
 
     "unchanged" Fail NODE1, "a running cluster without kube-proxy, and cluster.yaml has one", |s| {
             let text = "---\nkind: InitConfiguration\nskipPhases:\n- addon/kube-proxy\n";

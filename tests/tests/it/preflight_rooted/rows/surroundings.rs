@@ -131,6 +131,10 @@ pub const ROWS: &[Row] = rows! {
             "interfaces.json",
             r#"[{"name": "eth0", "addresses": ["10.77.0.12/24"], "mac": "52:54:00:00:00:0c", "mtu": 9000}]"#,
         ) => "9000 on eth0, and 1500 on eth0 of node1", "the same MTU", "same MTU";
+    "one-link" Fail None, "a node alone in its network, where nodes are gateways to their pods", |s| {
+            s.cluster.network.options.insert("backend".to_owned(), "host-gw".into());
+            s.node2().interface("10.77.0.12/32", "52:54:00:00:00:0c");
+        } => "node2 with 10.77.0.12/32, and node1 with 10.77.0.11", "without a router", "`spec.network.options.backend: vxlan`";
     "dns" Fail NODE2, "a search domain in which every name exists", |s| {
             s.node2().put("/etc/resolv.conf", "nameserver 10.77.0.1\nsearch lan.example site.example\n");
             s.node2().fake("dns.json", "{\".site.example\": \"203.0.113.7\"}");
