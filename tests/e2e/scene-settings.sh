@@ -59,7 +59,7 @@ check "every pod runs with what it had" within 120 all_running n1
 check "and the API server has the flag of before" within 60 flag_is kube-apiserver n1 --event-ttl=2h
 uploaded() { ! kubectl_on n1 -n kube-system get configmap kubeadm-config -o 'jsonpath={.data.ClusterConfiguration}' | grep parsecs; }
 check "so has kubeadm's configuration in the cluster" uploaded
-check "with the settings of before the nodes are asked, and nothing is another one" settings
+check "with the settings of before the nodes are asked, and nothing is another one" within 180 settings
 check "and then there is nothing to do" settings_nothing settings
 before() { install upgrade --bundle "$FLEET_FILE" -f "$FLEET_YAML" -y --accept-new-host-keys "$@"; }
 check "without them the cluster is as it was made" before

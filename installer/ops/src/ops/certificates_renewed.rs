@@ -62,11 +62,13 @@ fn is_renewed(one: &Renewal, files: &[PathState]) -> bool {
 
 /// Without our config kubeadm takes that of the cluster, or its own defaults where no API server answers: the same folder.
 pub(crate) fn renew(name: &str, machine: &Machine) -> Program {
+    renew_by(name, machine, paths::KUBEADM_CONFIG)
+}
+
+/// The same by another config, if it is there.
+pub(crate) fn renew_by(name: &str, machine: &Machine, config: &str) -> Program {
     let program = Program::new("kubeadm").args(["certs", "renew", name]).within(LIMIT.as_secs());
-    match machine.path(paths::KUBEADM_CONFIG).is_file() {
-        true => program.args(["--config", paths::KUBEADM_CONFIG]),
-        false => program,
-    }
+    if machine.path(config).is_file() { program.args(["--config", config]) } else { program }
 }
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ pub struct NodeFacts {
     /// On whose behalf kubexm has cordoned it ([`crate::op::CORDONED_BY`]); none if somebody else has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordoned_by: Option<String>,
-    /// The settings that an upgrade has brought it ([`settings::ANNOTATION`]).
+    /// Of the attempt that has brought it its settings ([`settings::ANNOTATION`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<String>,
 }

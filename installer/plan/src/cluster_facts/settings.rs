@@ -10,17 +10,20 @@ use super::applied::NAMESPACE;
 
 /// The name of the ConfigMap.
 pub const CONFIG_MAP: &str = "kubexm-settings";
-/// Annotation of a node: the settings that an upgrade has brought it.
+/// Annotation of a node: of the attempt that has brought it its settings.
 pub const ANNOTATION: &str = "kubexm.io/settings";
 const SETTINGS: &str = "settings";
+const ATTEMPT: &str = "attempt";
 const NODES: &str = "nodes";
 
 /// What an upgrade has begun to bring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WantedSettings {
-    /// Of the settings, as [`ANNOTATION`] has it.
+    /// Of the settings.
     pub settings: Digest,
+    /// Which attempt to bring them, as [`ANNOTATION`] has it: a node that has had these settings before may have had others since.
+    pub attempt: String,
     /// The nodes that did not have them.
     pub nodes: BTreeSet<String>,
 }
@@ -37,7 +40,7 @@ impl WantedSettings {
                 "namespace": NAMESPACE,
                 "labels": {"app.kubernetes.io/managed-by": "kubexm"},
             },
-            "data": {SETTINGS: self.settings.to_string(), NODES: nodes.join(" ")},
+            "data": {SETTINGS: self.settings.to_string(), ATTEMPT: self.attempt, NODES: nodes.join(" ")},
         })
     }
 
@@ -48,7 +51,8 @@ impl WantedSettings {
     pub fn of_config_map(object: &Value) -> Result<Self, String> {
         let field = |name: &str| object["data"][name].as_str().ok_or_else(|| format!("{CONFIG_MAP} has no {name}"));
         let settings = field(SETTINGS)?.parse().map_err(|error| format!("{CONFIG_MAP}: {error}"))?;
-        Ok(Self { settings, nodes: field(NODES)?.split_whitespace().map(str::to_owned).collect() })
+        let nodes = field(NODES)?.split_whitespace().map(str::to_owned).collect();
+        Ok(Self { settings, attempt: field(ATTEMPT)?.to_owned(), nodes })
     }
 }
 
@@ -59,11 +63,12 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again_and_other_text_is_named() {
         let nodes = ["cp1", "w1"].map(str::to_owned).into();
-        let wanted = WantedSettings { settings: Digest::of("settings"), nodes };
+        let wanted = WantedSettings { settings: Digest::of("settings"), attempt: "1".to_owned(), nodes };
         assert_eq!(WantedSettings::of_config_map(&wanted.to_config_map()), Ok(wanted.clone()));
         let none = WantedSettings { nodes: BTreeSet::new(), ..wanted };
         assert_eq!(WantedSettings::of_config_map(&none.to_config_map()), Ok(none));
-        for (data, named) in [(json!({}), "no settings"), (json!({"settings": "x", "nodes": ""}), "kubexm-settings: ")]
+        for (data, named) in
+            [(json!({}), "no settings"), (json!({"settings": "x", "attempt": "1", "nodes": ""}), "kubexm-settings: ")]
         {
             let error = WantedSettings::of_config_map(&json!({"data": data})).unwrap_err();
             assert!(error.contains(named), "{error}");

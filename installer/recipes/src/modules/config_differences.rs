@@ -63,7 +63,9 @@ fn flatten(path: &str, value: &Value, into: &mut Settings) -> Option<()> {
             }
         }
         // Flags of components are keyed by name: an added flag does not change the paths of the others.
-        Value::Array(items) if items.iter().all(|item| item.get("name").is_some_and(Value::is_string)) => {
+        Value::Array(items)
+            if !items.is_empty() && items.iter().all(|item| item.get("name").is_some_and(Value::is_string)) =>
+        {
             for item in items {
                 let name = item.get("name").and_then(Value::as_str).unwrap_or_default();
                 let path = into.below(path, name)?;

@@ -247,6 +247,8 @@ fn api_server(cx: &PlanContext<'_>, node: &PlannedHost<'_>, ends_watches: bool) 
 /// How long the watches of an API server that stops may go on. Without it, it waits for their connections to close, which they do not, until
 /// kubelet kills it after 30 s, and answers nobody meanwhile.
 pub(crate) const WATCHES_END: &str = "shutdown-watch-termination-grace-period";
+/// Its value where cluster.yaml has none.
+pub(crate) const WATCHES_END_WITHIN: &str = "5s";
 /// The first minor version in which every API server knows it (kubernetes/kubernetes#114925).
 const WATCHES_END_SINCE: u32 = 28;
 
@@ -255,7 +257,7 @@ fn watches_end(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Option<(&
     let version = cx.kubernetes_version(node.platform)?.parse::<KubernetesVersion>().ok();
     let is_known = version.is_some_and(|version| version.minor() >= WATCHES_END_SINCE);
     let is_theirs = cx.kubernetes()?.api_server_args.contains_key(WATCHES_END);
-    Ok((is_known && !is_theirs).then(|| (WATCHES_END, "5s".to_owned())))
+    Ok((is_known && !is_theirs).then(|| (WATCHES_END, WATCHES_END_WITHIN.to_owned())))
 }
 
 /// `extraArgs` of a component: a list since v1beta4, a map before.

@@ -37,15 +37,16 @@ pub(super) fn replicas(cluster: &Cluster) -> Option<usize> {
     let (least, each, most) = REPLICAS;
     let replicas = option("replicas").and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
     let wanted = option("enabled").and_then(Value::as_bool).unwrap_or(replicas.is_some() || nodes >= LARGE);
-    let fits = cluster.hosts.iter().filter(|host| takes(cluster, host)).count().saturating_sub(1).max(1);
-    (wanted && pool::is_of(cluster)).then(|| replicas.unwrap_or(nodes.div_ceil(each).clamp(least, most)).min(fits))
+    let fits = cluster.hosts.iter().filter(|host| takes(cluster, host)).count();
+    let most_here = fits.saturating_sub(1).max(1);
+    let wanted = wanted && fits > 0 && pool::is_of(cluster);
+    wanted.then(|| replicas.unwrap_or(nodes.div_ceil(each).clamp(least, most)).min(most_here))
 }
 
-/// Whether a node may have one: a control plane, or one without taints of the site.
+/// Whether a node may have one: it has no taints of the site.
 fn takes(cluster: &Cluster, host: &Host) -> bool {
-    let roles = cluster.roles(&host.name);
     let keeps_off = |taint: &Taint| taint.effect != TaintEffect::PreferNoSchedule;
-    roles.control_plane || (roles.in_cluster() && !host.taints.iter().any(keeps_off))
+    cluster.roles(&host.name).in_cluster() && !host.taints.iter().any(keeps_off)
 }
 
 /// What Calico has on a node with it.

@@ -61,7 +61,7 @@ pub fn upgrade(
     let adopted = adopted.as_ref();
     bundle::check(cx)?;
     let packages = OsPackages::of(cx, &site, (adopted.is_some(), options))?;
-    let found = Found::of(cx, &site, running, (adopted.is_some(), &packages))?;
+    let found = Found::of(cx, &site, running, (adopted.is_some(), &packages), options.now)?;
     let members = OwnMembers::of(cx, &site, running)?;
     let mut warnings = check::run(cx, &site, running, (&found, members.as_ref()), options)?;
     let snapshot = snapshot(&site, &found, members.as_ref(), options);

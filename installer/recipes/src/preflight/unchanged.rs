@@ -126,6 +126,9 @@ fn same_ca(input: &PreflightInput<'_>, report: &mut Report) {
 /// What an upgrade changes on purpose, beside the settings that it brings.
 const OF_UPGRADE: [&str; 3] = ["kubernetesVersion", "etcd.local.imageTag", "dns.imageTag"];
 
+/// The same of the first control plane's node.
+const TAINTS: &str = "InitConfiguration.nodeRegistration.taints";
+
 /// Versions may differ, and what kubeadm writes anew with the upgrade.
 pub(super) fn before_upgrade(input: &PreflightInput<'_>, report: &mut Report) {
     etcd_members::before_upgrade(input, report);
@@ -146,7 +149,8 @@ pub(super) fn before_upgrade(input: &PreflightInput<'_>, report: &mut Report) {
             );
             continue;
         };
-        let of_upgrade = |name: &str| OF_UPGRADE.contains(&name) || name.ends_with("apiVersion");
+        // kubeadm reads the node's own taints when it makes a node, and not later.
+        let of_upgrade = |name: &str| OF_UPGRADE.contains(&name) || name.ends_with("apiVersion") || name == TAINTS;
         let others: Vec<String> =
             settings.into_iter().filter(|setting| !setting.split(':').next().is_some_and(of_upgrade)).collect();
         let (brought, others): (Vec<String>, Vec<String>) =

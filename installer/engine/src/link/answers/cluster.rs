@@ -69,6 +69,7 @@ pub(crate) fn cluster_facts(host: &str, mut facts: ClusterFacts) -> Result<Clust
         return Err(untrusted(host, format!("it reported the node {} twice", shown(&twice.name))));
     }
     if let Some(wanted) = settings {
+        cut(&mut wanted.attempt, LONGEST_LINE);
         wanted.nodes.retain(|node| node.len() <= LONGEST_LINE);
     }
     if applied.as_ref().is_some_and(|applied| size_of(&applied.cluster) > LONGEST_RECORD) {

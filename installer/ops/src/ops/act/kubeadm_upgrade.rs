@@ -20,7 +20,7 @@ use crate::fsio::{self, Access};
 use crate::kube::{self, kubectl, own_server};
 use crate::ops::certificates_renewed;
 use crate::system::{ActContext, Program};
-use crate::{Machine, OpError, authority, transient};
+use crate::{Machine, OpError, authority, paths, transient};
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
 const API_SERVER: &str = "kube-apiserver";
@@ -170,17 +170,16 @@ impl Perform for KubeadmUpgrade {
             if self.of.is_control_plane() {
                 own_server::wait_for(machine, COMES_BACK)?;
             }
-            if leaves_etcd {
-                renew_etcd(machine)?;
-            }
-            let upgraded = match &self.of {
-                UpgradeOf::Cluster { config: Some(config) } => {
-                    upload(machine, config).and_then(|()| run(machine, &upgrade))
-                }
-                UpgradeOf::Cluster { config: None } | UpgradeOf::ControlPlane | UpgradeOf::Worker => {
-                    run(machine, &upgrade)
-                }
+            let config = match &self.of {
+                UpgradeOf::Cluster { config } => config.as_deref(),
+                UpgradeOf::ControlPlane | UpgradeOf::Worker => None,
             };
+            let upgraded = config.map_or(Ok(()), |config| upload(machine, config)).and_then(|()| {
+                if leaves_etcd {
+                    renew_etcd(machine, config.unwrap_or(paths::KUBEADM_CONFIG))?;
+                }
+                run(machine, &upgrade)
+            });
             if let Err(error) = upgraded {
                 return Err(put_back(machine, &self.images, &mark, error));
             }
@@ -193,7 +192,7 @@ impl Perform for KubeadmUpgrade {
             )));
         }
         if let UpgradeOf::Cluster { config: Some(config) } = &self.of {
-            mark::configured_with(machine, fsio::read(&machine.path(config))?.map(Digest::of))?;
+            given_to_kubeadm(machine, config)?;
         }
         // Later edits of people are compared with these, where kubexm has made the node.
         if mark::any_ended_well(machine)? {
@@ -202,6 +201,16 @@ impl Perform for KubeadmUpgrade {
         (mark.ended_well, mark.act, mark.addons_tried) = (true, None, all_servers_are_new(machine, self));
         mark.write(machine)
     }
+}
+
+/// The init's mark has the digest of what kubeadm was given, and the text stands where `create` has written it: a rollback of what follows takes
+/// neither back without the other.
+fn given_to_kubeadm(machine: &Machine, config: &str) -> Result<(), OpError> {
+    let Some(text) = fsio::read(&machine.path(config))? else { return Ok(()) };
+    if machine.path(paths::KUBEADM_CONFIG).is_file() {
+        machine.write_file(paths::KUBEADM_CONFIG, &text, Access::mode(0o644))?;
+    }
+    mark::configured_with(machine, Some(Digest::of(&text)))
 }
 
 /// Runs kubeadm, and again where it has changed nothing yet since the cluster was not healthy for a moment.
@@ -241,11 +250,11 @@ fn of_etcd() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// etcd reads them with every connection. An authority without its key signs elsewhere, and kubeadm leaves its certificates as they are, too.
-fn renew_etcd(machine: &Machine) -> Result<(), OpError> {
+fn renew_etcd(machine: &Machine, config: &str) -> Result<(), OpError> {
     if !machine.path(KEY_OF_ETCD).is_file() {
         return Ok(());
     }
-    of_etcd().try_for_each(|(name, _)| machine.run(&certificates_renewed::renew(name, machine)).map(drop))
+    of_etcd().try_for_each(|(name, _)| machine.run(&certificates_renewed::renew_by(name, machine, config)).map(drop))
 }
 
 /// Whether the API server has the minor version that it is upgraded to.

@@ -53,6 +53,7 @@ impl<'f> Found<'f> {
         site: &ClusterHosts<'_>,
         running: &'f ClusterFacts,
         (adopted, packages): (bool, &OsPackages<'_>),
+        now: i64,
     ) -> Result<Self, RecipeError> {
         known(running)?;
         let target = version(&cx.kubernetes_version(site.first.platform)?, "the bundle's kubeadm")?;
@@ -69,7 +70,7 @@ impl<'f> Found<'f> {
         }
         let newest_server = api_servers.iter().max().unwrap_or(&target).clone();
         let oldest = api_servers.into_iter().min().unwrap_or_else(|| target.clone());
-        let settings = if adopted { None } else { Settings::of(cx, &site.first, running)? };
+        let settings = if adopted { None } else { Settings::of(cx, &site.first, running, now)? };
         let mut nodes = BTreeMap::new();
         for facts in &running.nodes {
             let Some(node) = site.nodes.iter().find(|node| node.name() == facts.name) else { continue };

@@ -13,7 +13,7 @@ use super::os_packages::OsPackages;
 use crate::context::PlannedHost;
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
-use crate::modules::{images, kubeadm_upgrade, kubernetes, packages, volumes};
+use crate::modules::{dns, images, kubeadm_upgrade, kubernetes, packages, volumes};
 use crate::phases::{ClusterHosts, Serves};
 use crate::runtime::{self, RuntimeSteps};
 
@@ -80,6 +80,8 @@ fn kubeadm(
     let mut steps = vec![kubernetes::kubeadm(draft.cx, node)?];
     if !adopted {
         steps.extend(kubeadm_upgrade::configure(draft, first, node)?);
+        // kubelet starts no pod where its new configuration names a file that is not there.
+        steps.extend(dns::resolv_conf(draft, node)?);
     }
     Ok(steps)
 }

@@ -15,7 +15,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::{Chain, Draft};
 use crate::error::RecipeError;
 use crate::modules::kubeadm_upgrade::{self, Configuration};
-use crate::modules::{audit, control_plane, drain, etcd_client, kubeconfig, kubernetes, packages, settings};
+use crate::modules::{audit, control_plane, drain, etcd_client, kubeconfig, kubernetes, packages};
 use crate::phases::ClusterHosts;
 use crate::runtime;
 
@@ -240,7 +240,7 @@ impl<'f, 'a> Turns<'f, 'a> {
             chain.then([os_packages::marked(on, name, mark)]);
         }
         if let Some(wanted) = self.found.settings.as_ref().filter(|wanted| wanted.is_of(node)) {
-            chain.then([settings::has(on, node, wanted.digest)]);
+            chain.then([wanted.had_by(on, node)]);
         }
         chain.then([stamp]);
         // One that somebody else has cordoned stays so.

@@ -83,9 +83,9 @@ fn begun(case: &mut Case, tried: &Cluster, nodes: &[&str], have: &[&str]) {
     });
     let settings = digest.expect("they are other ones");
     let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
-    case.running.settings = Some(WantedSettings { settings, nodes });
+    case.running.settings = Some(WantedSettings { settings, attempt: ATTEMPT.to_owned(), nodes });
     for facts in case.running.nodes.iter_mut().filter(|facts| have.contains(&facts.name.as_str())) {
-        facts.settings = Some(settings.to_string());
+        facts.settings = Some(ATTEMPT.to_owned());
     }
 }
 
@@ -108,11 +108,11 @@ fn a_run_that_ended_in_the_middle_is_completed_whatever_says_that_all_is_done() 
 }
 
 fn begun_by_all(case: &mut Case) {
-    let settings = case.running.settings.as_ref().map(|begun| begun.settings.to_string());
-    for facts in &mut case.running.nodes {
-        facts.settings.clone_from(&settings);
-    }
+    case.running.nodes.iter_mut().for_each(|facts| facts.settings = Some(ATTEMPT.to_owned()));
 }
+
+/// Of an earlier run.
+const ATTEMPT: &str = "1600000000";
 
 /// Nobody knows which node has what: all of them get what cluster.yaml says, and etcd, too.
 #[test]
@@ -147,12 +147,12 @@ fn begun_back(case: &mut Case, back: &Cluster) {
         _ => None,
     });
     let settings = settings.expect("all get them");
-    case.running.settings =
-        Some(WantedSettings { settings, nodes: back.hosts.iter().map(|host| host.name.clone()).collect() });
-    case.running
-        .nodes
-        .iter_mut()
-        .for_each(|facts| facts.settings = (facts.name == "node1").then(|| settings.to_string()));
+    let nodes = back.hosts.iter().map(|host| host.name.clone()).collect();
+    let attempt = "1650000000".to_owned();
+    case.running.settings = Some(WantedSettings { settings, attempt: attempt.clone(), nodes });
+    for facts in case.running.nodes.iter_mut().filter(|facts| facts.name == "node1") {
+        facts.settings = Some(attempt.clone());
+    }
 }
 
 /// The cluster says it before kubeadm begins, and of each node after its turn.
@@ -169,13 +169,64 @@ fn what_nodes_are_to_have_is_said_before_the_first_one_gets_it() {
 }
 
 #[test]
-fn a_cluster_whose_first_control_plane_was_replaced_is_compared_with_its_record() {
-    let mut case = changed(OLD, flag);
-    let facts = case.site.facts.get_mut("node1").expect("a host");
-    (facts.kubeadm_config, facts.kubeadm_config_text) = (None, None);
-    assert_eq!(written(&case), all(&["node1", "node2"], true));
-    case.running.applied = Some(applied(case.site.cluster.clone()));
-    assert_eq!(written(&case), []);
+fn where_nobody_knows_what_kubeadm_was_given_other_settings_are_refused() {
+    for change in [flag as fn(&mut Cluster), pods, |cluster| cluster.etcd.quota = Some(4 << 30)] {
+        let mut case = changed(OLD, change);
+        let facts = case.site.facts.get_mut("node1").expect("a host");
+        (facts.kubeadm_config, facts.kubeadm_config_text) = (None, None);
+        let refused = case.refused();
+        assert!(
+            refused.contains("what kubeadm was given is not known of node1, which has joined the cluster"),
+            "{refused}"
+        );
+        case.running.applied = Some(applied(case.site.cluster.clone()));
+        assert_eq!(written(&case), []);
+    }
+}
+
+/// The settings of the first attempt are wanted again, and the second control plane has had others since.
+#[test]
+fn a_node_that_has_had_the_wanted_settings_once_gets_them_again() {
+    let mut case = changed(OLD, |_| ());
+    let mut tried = case.site.cluster.clone();
+    flag(&mut tried);
+    begun(&mut case, &tried, &["node1", "node2"], &["node1"]);
+    // Of an attempt before that.
+    let earlier = case.running.nodes.iter_mut().filter(|facts| facts.name != "node1");
+    earlier.for_each(|facts| facts.settings = Some("1500000000".to_owned()));
+    assert_eq!(written(&case), all(&["node1", "node2", "node3"], true));
+    let mut noted = case.steps();
+    noted.steps.retain(|step| step.id.0 == "node1/upgrade.settings-node2");
+    assert!(noted.render().contains(&NOW.to_string()), "{}", noted.render());
+}
+
+/// It comes with another version: by itself it is no reason, and a value of the site's is one.
+#[test]
+fn a_flag_of_ours_is_a_setting_where_cluster_yaml_has_it() {
+    let watches = |cluster: &mut Cluster, value: &str| {
+        let flag = "shutdown-watch-termination-grace-period".to_owned();
+        kubernetes(cluster).api_server_args = [(flag, value.to_owned())].into();
+    };
+    assert_eq!(written(&changed(OLD, |cluster| watches(cluster, "5s"))), [], "that is ours");
+    assert_eq!(written(&changed(OLD, |cluster| watches(cluster, "30s"))), all(&["node1", "node2"], true));
+    let mut without = changed(OLD, |_| ());
+    let facts = without.site.facts.get_mut("node1").expect("a host");
+    let text = facts.kubeadm_config_text.take().expect("a text");
+    let lines: Vec<&str> = text.lines().collect();
+    let at = lines.iter().position(|line| line.contains("shutdown-watch")).expect("the flag");
+    let text = [&lines[..at], &lines[at + 2..]].concat().join("\n") + "\n";
+    let text = text.replace("extraArgs:\n  certSANs", "certSANs").replace("  extraArgs:\n  certSANs", "  certSANs");
+    (facts.kubeadm_config, facts.kubeadm_config_text) = (Some(Digest::of(&text)), Some(text));
+    assert_eq!(written(&without), [], "a cluster that was made without it");
+}
+
+/// kubelet has a default for what is left out.
+#[test]
+fn an_empty_list_is_a_setting() {
+    let none = |cluster: &mut Cluster| {
+        drop(kubernetes(cluster).kubelet.insert("enforceNodeAllocatable".to_owned(), json!([])))
+    };
+    assert_eq!(written(&changed(OLD, none)), all(&["node1", "node2", "node3"], true));
 }
 
 #[test]

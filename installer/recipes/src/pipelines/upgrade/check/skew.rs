@@ -3,6 +3,7 @@
 use kubexm_spec::{KubernetesVersion, depot};
 
 use super::case::{Case, Lines};
+use crate::modules::settings;
 use crate::{network, registries, runtime};
 
 /// The bundle is of the cluster that runs on the hosts, with all of its nodes.
@@ -39,6 +40,10 @@ pub(super) fn same_cluster(case: &Case<'_>, problems: &mut Lines, _: &mut Lines)
     problems.extend(network::changed(cluster, case.running).into_iter().map(|changed| {
         format!("{changed}: the pod network stays as it was made; revert the change in cluster.yaml, and build the bundle with it")
     }));
+    // Another version brings every control plane all of it.
+    if !crate::adoption::is_adopted(cluster, case.cx.facts) && !case.upgrades_a_control_plane() {
+        problems.extend(settings::unknown(case.cx, &case.site.first, case.running));
+    }
     // An earlier run of this upgrade may have lost a host in the middle.
     let target = &case.found.target;
     let has_begun = case.found.newest_server == *target || case.found.nodes().any(|(_, node)| node.kubelet == *target);
