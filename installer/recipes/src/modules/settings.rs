@@ -58,7 +58,7 @@ const KEPT: [&str; 13] = [
 const FIELDS: [&str; 12] = [
     "kubernetes/apiServerArgs",
     "kubernetes/audit",
-    "kubernetes/certSans",
+    "kubernetes/certSANs",
     "kubernetes/certificateValidityPeriod",
     "kubernetes/controllerManagerArgs",
     "kubernetes/dnsDomain",

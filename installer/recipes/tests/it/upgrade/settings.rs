@@ -170,7 +170,16 @@ fn what_nodes_are_to_have_is_said_before_the_first_one_gets_it() {
 
 #[test]
 fn where_nobody_knows_what_kubeadm_was_given_other_settings_are_refused() {
-    for change in [flag as fn(&mut Cluster), pods, |cluster| cluster.etcd.quota = Some(4 << 30)] {
+    for change in [
+        flag as fn(&mut Cluster),
+        pods,
+        |cluster| cluster.etcd.quota = Some(4 << 30),
+        |cluster| kubernetes(cluster).cert_sans = vec!["api.example.com".to_owned()],
+        |cluster| drop(kubernetes(cluster).kubelet.insert("enforceNodeAllocatable".to_owned(), json!([]))),
+        |cluster| drop(kubernetes(cluster).kube_proxy.insert("bindAddress".to_owned(), json!("0.0.0.0"))),
+        |cluster| kubernetes(cluster).feature_gates = [("ContextualLogging".to_owned(), true)].into(),
+        |cluster| kubernetes(cluster).dns_domain = "other.local".to_owned(),
+    ] {
         let mut case = changed(OLD, change);
         let facts = case.site.facts.get_mut("node1").expect("a host");
         (facts.kubeadm_config, facts.kubeadm_config_text) = (None, None);
