@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::common::Site;
 use insta::{Settings, assert_snapshot};
 use kubexm_plan::op::{HelmRelease, Op, ReleaseInput};
-use kubexm_plan::{Plan, Step, Undo, lint};
+use kubexm_plan::{Plan, Step, Undo};
 use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::cluster::{Addon, AddonKind, AddonSecret, AddonSource, Cluster, NetworkPlugin, SecretSource};
 use kubexm_spec::{ArtifactKey, Digest, ExitCode};
@@ -33,13 +33,6 @@ fn cluster() -> Cluster {
     cluster
 }
 
-fn checked(site: &Site) -> Plan {
-    let plan = site.create().unwrap();
-    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    assert_eq!(warnings, Vec::new());
-    plan
-}
-
 fn release_of(op: &Op) -> Option<&HelmRelease> {
     if let Op::HelmRelease(release) = op { Some(release) } else { None }
 }
@@ -56,7 +49,7 @@ pub(crate) fn values(plan: &Plan, release: &HelmRelease) -> Map<String, Value> {
 
 #[test]
 fn charts_are_installed_side_by_side_when_the_cluster_is_complete() {
-    let plan = checked(&Site::of(cluster()));
+    let plan = Site::of(cluster()).checked();
     let all = releases(&plan);
     let names: Vec<&str> = all.iter().map(|(step, _)| step.id.0.as_str()).collect();
     assert_eq!(names, ["node1/addons.web", "node1/addons.metrics"]);
@@ -74,7 +67,7 @@ fn a_release_may_name_every_image_of_the_bundle_and_what_cluster_yaml_ignores() 
     let mut cluster = cluster();
     cluster.bundle.ignore_images = vec!["not/an-image:1".to_owned()];
     let site = Site::of(cluster);
-    let plan = checked(&site);
+    let plan = site.checked();
     let input: ReleaseInput = serde_json::from_str(&plan.texts[&releases(&plan)[0].1.input]).unwrap();
     assert!(input.images.iter().any(|image| image.starts_with("registry.k8s.io/pause:")), "{:?}", input.images);
     assert_eq!(input.ignored, ["not/an-image:1"]);
@@ -83,7 +76,7 @@ fn a_release_may_name_every_image_of_the_bundle_and_what_cluster_yaml_ignores() 
 #[test]
 fn only_the_first_control_plane_gets_the_charts() {
     let site = Site::of(cluster());
-    let plan = checked(&site);
+    let plan = site.checked();
     let chart = site.manifest.artifacts.iter().find(|a| a.key == ArtifactKey::Chart("web".to_owned())).unwrap().digest;
     let has = |host: &str| {
         let ops = plan.steps.iter().filter(|step| step.host == host).flat_map(|step| &step.ops);
@@ -95,7 +88,7 @@ fn only_the_first_control_plane_gets_the_charts() {
 #[test]
 fn a_release_goes_with_a_new_cluster_and_goes_back_in_one_that_was_there() {
     let mut site = Site::of(cluster());
-    let undo = |site: &Site| releases(&checked(site))[0].0.undo.clone();
+    let undo = |site: &Site| releases(&site.checked())[0].0.undo.clone();
     assert!(matches!(undo(&site), Undo::WithParent { step } if step.0 == "node1/control-plane.init"));
     site.join_all_but("nobody");
     assert_eq!(undo(&site), Undo::RestoreBefore);
@@ -112,7 +105,7 @@ fn a_chart_cannot_do_without_helm() {
     assert_eq!(error.exit_code(), ExitCode::Config);
     assert!(error.to_string().contains("helm cannot be left out, it installs chart/web, chart/metrics"), "{error}");
     cluster.addons.clear();
-    let plan = checked(&Site::of(cluster));
+    let plan = Site::of(cluster).checked();
     assert!(!plan.steps.iter().any(|step| step.id.0.ends_with("kubernetes.helm")));
 }
 
@@ -138,11 +131,11 @@ fn a_values_file_is_the_operators_own_or_the_one_that_was_rendered() {
     let mut cluster = cluster();
     cluster.addons[0].values_file = Some("web.yaml".into());
     let mut site = Site::of(cluster);
-    let plan = checked(&site);
+    let plan = site.checked();
     assert_eq!(values(&plan, releases(&plan)[0].1), *json!({"file": "web.yaml", "replicas": 2}).as_object().unwrap());
     let own = |text: &str| json!({"file": text}).as_object().unwrap().clone();
     site.charts.values_files.insert("web.yaml".into(), own("web.yaml"));
-    checked(&site);
+    site.checked();
     site.charts.values_files.insert("web.yaml".into(), own("changed"));
     assert!(site.create().unwrap_err().to_string().contains("file"));
 }
@@ -152,7 +145,7 @@ fn the_plan_of_a_cluster_with_a_chart() {
     let mut cluster = sample::cluster();
     cluster.addons = vec![addon("web", json!({"replicas": 2, "text": "a\nb"}))];
     let site = Site::of(cluster);
-    let plan = checked(&site);
+    let plan = site.checked();
     let mut settings = Settings::clone_current();
     settings.set_snapshot_path("../golden/chart");
     settings.set_prepend_module_to_snapshot(false);
@@ -168,7 +161,7 @@ fn yaml_is_applied_as_it_is_in_the_bundle() {
     let mut cluster = cluster();
     cluster.addons = vec![Addon { kind: AddonKind::Yaml, ..addon("site", json!({})) }];
     let site = Site::of(cluster);
-    let plan = checked(&site);
+    let plan = site.checked();
     let step = plan.steps.iter().find(|step| step.id.0 == "node1/addons.site").unwrap();
     let [Op::Manifests(op)] = step.ops.as_slice() else { panic!("{step:?}") };
     let artifact = site.manifest.artifacts.iter().find(|a| a.key == ArtifactKey::Yaml("site".to_owned())).unwrap();
@@ -185,7 +178,7 @@ fn secrets_of_an_add_on_are_there_before_it_and_in_no_text_of_the_plan() {
     let data = [("license".to_owned(), SecretSource::File("secrets/license".into()))].into();
     let license = AddonSecret { name: "license".to_owned(), kind: "Opaque".to_owned(), data };
     cluster.addons[0].secrets = vec![login, license];
-    let plan = checked(&Site::of(cluster));
+    let plan = Site::of(cluster).checked();
     let step = |id: &str| plan.steps.iter().find(|step| step.id.0 == id).unwrap();
     let secrets = step("node1/addons.web.secrets");
     assert!(step("node1/addons.web").after.contains(&secrets.id));
@@ -219,7 +212,7 @@ fn a_networks_chart_as_an_add_on_gets_what_only_the_site_knows_and_the_user_may_
             ..addon("cilium", json!({"kubeProxyReplacement": true, "k8sServicePort": 8443}))
         },
     ];
-    let plan = checked(&Site::of(cluster));
+    let plan = Site::of(cluster).checked();
     let all: Vec<Value> = releases(&plan).iter().map(|(_, release)| Value::Object(values(&plan, release))).collect();
     assert_eq!(all[0]["MASTER_NODES"], json!("10.77.0.11,10.77.0.12"));
     let cilium = (&all[1]["k8sServiceHost"], &all[1]["k8sServicePort"], &all[1]["operator"]["replicas"]);

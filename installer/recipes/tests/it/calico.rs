@@ -19,10 +19,7 @@ fn cluster(hosts: u8, options: Value) -> Cluster {
 }
 
 fn checked(cluster: Cluster) -> Plan {
-    let plan = Site::of(cluster).create().unwrap_or_else(|error| panic!("{error}"));
-    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    assert_eq!(warnings, Vec::new());
-    plan
+    Site::of(cluster).checked()
 }
 
 fn step(plan: &Plan) -> (&Step, &Manifests) {

@@ -1,6 +1,6 @@
 //! The site's own CA of the cluster, and how long certificates are valid.
 
-use kubexm_plan::{Plan, StepId, lint};
+use kubexm_plan::StepId;
 use kubexm_recipes::preflight;
 use kubexm_recipes::preflight::Severity;
 use kubexm_spec::Digest;
@@ -21,13 +21,6 @@ fn of_the_site() -> Site {
     Site::of(cluster("ca: {certFile: site/ca.crt, keyFrom: {env: KEY}}, certificateValidityPeriod: 200d"))
 }
 
-fn checked(site: &Site) -> Plan {
-    let plan = site.create().unwrap();
-    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    assert_eq!(warnings, Vec::new());
-    plan
-}
-
 fn failures(site: &Site) -> Vec<String> {
     let all = preflight(&site.cx()).into_iter().filter(|finding| finding.severity == Severity::Fail);
     all.map(|finding| format!("{}: {}", finding.host.unwrap_or_default(), finding.found)).collect()
@@ -36,7 +29,7 @@ fn failures(site: &Site) -> Vec<String> {
 #[test]
 fn the_first_control_plane_gets_it_before_kubeadm_looks_for_one_and_kubeadm_hands_it_on() {
     let site = of_the_site();
-    let plan = checked(&site);
+    let plan = site.checked();
     let with: Vec<&str> = plan
         .steps
         .iter()
@@ -61,7 +54,7 @@ fn a_running_control_plane_gets_no_ca_and_must_have_this_one() {
     for facts in site.facts.values_mut() {
         facts.cluster_ca = Some(ca);
     }
-    let plan = checked(&site);
+    let plan = site.checked();
     assert!(!plan.steps.iter().any(|step| step.id.0.ends_with("/control-plane.ca")));
     let of_ca = |site: &Site| failures(site).into_iter().filter(|one| one.contains("whose CA")).collect::<Vec<_>>();
     assert_eq!(of_ca(&site), Vec::<String>::new());

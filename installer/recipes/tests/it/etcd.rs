@@ -11,13 +11,6 @@ use serde_json::Value;
 
 use crate::common::{Site, text};
 
-fn checked(site: &Site) -> Plan {
-    let plan = site.create().unwrap();
-    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    assert_eq!(warnings, Vec::new());
-    plan
-}
-
 fn step<'p>(plan: &'p Plan, id: &str) -> &'p Step {
     plan.step(&StepId(id.to_owned())).unwrap_or_else(|| panic!("the plan has no {id}"))
 }
@@ -35,7 +28,7 @@ fn three_hosts_of_etcd_alone() {
     let mut cluster = sample::with_etcd();
     cluster.etcd.quota = Some(4 << 30);
     cluster.etcd.snapshots.keep = Some(7);
-    let plan = checked(&Site::of(cluster));
+    let plan = Site::of(cluster).checked();
     let mut settings = Settings::clone_current();
     settings.set_snapshot_path("../golden/etcd");
     settings.set_prepend_module_to_snapshot(false);
@@ -52,7 +45,7 @@ fn three_hosts_of_etcd_alone() {
 fn a_folder_for_its_data_is_kubeadms_and_known_to_acts_on_control_planes_alone() {
     let mut cluster = sample::fleet(2, 1);
     cluster.etcd.data_dir = "/data/etcd".to_owned();
-    let plan = checked(&Site::of(cluster));
+    let plan = Site::of(cluster).checked();
     assert!(text(&plan, "/etc/kubexm/kubeadm.yaml").contains("dataDir: /data/etcd"));
     for (id, is_plane) in [("node1/control-plane.init", true), ("node2/join.node", true), ("node3/join.node", false)] {
         let ops = &step(&plan, id).ops;
@@ -83,7 +76,7 @@ fn a_member_that_runs_keeps_its_folder() {
 
 #[test]
 fn hosts_of_etcd_alone_get_neither_kubelet_nor_runtime_nor_images() {
-    let plan = checked(&Site::of(sample::with_etcd()));
+    let plan = Site::of(sample::with_etcd()).checked();
     let steps: Vec<&str> =
         plan.steps.iter().filter(|step| step.host == "etcd1").map(|step| step.id.0.as_str()).collect();
     let wanted = ["etcd.formed", "etcd.serve", "os.hosts", "os.hostname", "os.stamp", "store.fill", "store.trust"];
@@ -105,7 +98,7 @@ fn hosts_of_etcd_alone_get_neither_kubelet_nor_runtime_nor_images() {
 
 #[test]
 fn members_start_together_and_the_first_control_plane_after_all_of_them() {
-    let plan = checked(&Site::of(sample::with_etcd()));
+    let plan = Site::of(sample::with_etcd()).checked();
     for host in ["etcd1", "etcd2", "etcd3"] {
         let serve = step(&plan, &format!("{host}/etcd.serve"));
         // Another one's store may take longer: nobody waits for a leader before all have started.
@@ -128,7 +121,7 @@ fn members_start_together_and_the_first_control_plane_after_all_of_them() {
 
 #[test]
 fn members_of_a_cluster_that_runs_are_changed_one_after_the_other() {
-    let plan = checked(&running("3.6.5"));
+    let plan = running("3.6.5").checked();
     let order = lint::Order::of(&plan);
     let at = |host: &str| plan.steps.iter().position(|step| step.id.0 == format!("{host}/etcd.serve")).unwrap();
     assert!(order.is_earlier(at("etcd1"), at("etcd2")) && order.is_earlier(at("etcd2"), at("etcd3")));
@@ -137,14 +130,14 @@ fn members_of_a_cluster_that_runs_are_changed_one_after_the_other() {
 
 #[test]
 fn a_member_on_a_control_plane_has_its_tools_once_and_its_data_is_not_kubeadms() {
-    let plan = checked(&Site::of(shared()));
+    let plan = Site::of(shared()).checked();
     let of_node = || plan.steps.iter().filter(|step| step.host == "node1");
     assert!(of_node().any(|step| step.id.0 == "node1/etcd.serve"));
     assert!(!of_node().any(|step| step.id.0 == "node1/kubernetes.etcd"), "the tools come with the program");
     let of_kubeadm = step(&plan, "node1/control-plane.init").ops.iter();
     assert!(!of_kubeadm.filter(|op| matches!(op, Op::StateDir(_))).any(|op| op.to_string().contains("/var/lib/etcd")));
     // A control plane without a member has the tools, for snapshots.
-    let plan = checked(&Site::of(sample::with_etcd()));
+    let plan = Site::of(sample::with_etcd()).checked();
     step(&plan, "node1/kubernetes.etcd");
 }
 
@@ -153,7 +146,7 @@ fn all_control_planes_have_the_same_certificate_and_each_member_its_own() {
     let mut cluster = sample::with_etcd();
     cluster.role_groups.control_plane.push("node2".to_owned());
     cluster.role_groups.worker.clear();
-    let plan = checked(&Site::of(cluster));
+    let plan = Site::of(cluster).checked();
     let slots =
         |id: &str| step(&plan, id).ops.iter().flat_map(Op::slots).map(|slot| slot.0.clone()).collect::<Vec<_>>();
     assert_eq!(slots("node1/etcd.client"), slots("node2/etcd.client"));
@@ -195,7 +188,7 @@ fn files_in_the_data_folder_of_a_host_of_etcd_alone_are_refused_or_moved_aside()
     assert_eq!(found, ["1 file in /var/lib/etcd (x)"]);
     site.set_aside = true;
     assert_eq!(preflight(&site.cx()), []);
-    let plan = checked(&site);
+    let plan = site.checked();
     assert!(step(&plan, "etcd2/os.set-aside").title.ends_with("/var/lib/etcd"));
 }
 
@@ -389,7 +382,7 @@ fn of_the_user(prefix: &str) -> Cluster {
 #[test]
 fn an_etcd_of_the_users_is_given_to_the_api_servers_and_nothing_of_it_is_installed() {
     let site = Site::of(of_the_user("/demo/registry"));
-    let plan = checked(&site);
+    let plan = site.checked();
     let kubeadm = text(&plan, "/etc/kubexm/kubeadm.yaml");
     for part in [
         "external:",
@@ -416,7 +409,7 @@ fn an_etcd_of_the_users_is_given_to_the_api_servers_and_nothing_of_it_is_install
     step(&plan, "node1/kubernetes.etcd");
     let others = ["etcd.serve", "etcd.formed"];
     assert!(!plan.steps.iter().any(|step| others.iter().any(|name| step.id.0.ends_with(name))));
-    let usual = checked(&Site::of(of_the_user("/registry")));
+    let usual = Site::of(of_the_user("/registry")).checked();
     assert!(!text(&usual, "/etc/kubexm/kubeadm.yaml").contains("etcd-prefix"));
 }
 
@@ -424,7 +417,7 @@ fn an_etcd_of_the_users_is_given_to_the_api_servers_and_nothing_of_it_is_install
 fn keys_are_the_clusters_own_below_the_same_prefix_of_the_same_etcd_alone() {
     use kubexm_recipes::modules::etcd_client::is_keyspace;
     let site = Site::of(of_the_user("/demo/registry"));
-    let plan = checked(&site);
+    let plan = site.checked();
     let external = site.cluster.etcd.external.clone().unwrap();
     let kept = text(&plan, etcd::KEYSPACE);
     assert!(is_keyspace(kept, &external));

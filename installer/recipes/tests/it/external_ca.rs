@@ -6,7 +6,7 @@ use kubexm_plan::cluster_facts::{Certificate, Leaf};
 use kubexm_plan::kubeadm_certificates::{ADMIN_CONF, AUTHORITIES, MANAGED, SHARED};
 use kubexm_plan::op::{Content, KUBELET_CLIENT, Op};
 use kubexm_plan::request::KUBELET_CONF;
-use kubexm_plan::{KeyForm, Plan, SlotProvider, Step, lint};
+use kubexm_plan::{KeyForm, Plan, SlotProvider, Step};
 use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::cluster::{Cluster, EtcdKind};
 use kubexm_spec::{Digest, ExitCode};
@@ -29,13 +29,6 @@ fn site() -> Site {
     Site::of(cluster(CA))
 }
 
-fn checked(site: &Site) -> Plan {
-    let plan = site.create().unwrap();
-    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    assert_eq!(warnings, Vec::new());
-    plan
-}
-
 fn step<'p>(plan: &'p Plan, id: &str) -> &'p Step {
     plan.steps.iter().find(|step| step.id.0 == id).unwrap_or_else(|| panic!("no step {id}"))
 }
@@ -50,7 +43,7 @@ fn files(step: &Step) -> Vec<String> {
 
 #[test]
 fn the_first_control_plane_has_all_that_the_site_has_signed_before_its_init_and_no_key_of_the_ca() {
-    let plan = checked(&site());
+    let plan = site().checked();
     let given = step(&plan, "node1/control-plane.certificates");
     assert_eq!(
         files(given),
@@ -79,7 +72,7 @@ fn the_first_control_plane_has_all_that_the_site_has_signed_before_its_init_and_
 
 #[test]
 fn a_joining_node_has_its_kubelets_credentials_and_a_control_plane_what_the_first_one_has() {
-    let plan = checked(&site());
+    let plan = site().checked();
     let (plane, worker) = (step(&plan, "node2/join.certificates"), step(&plan, "node3/join.certificates"));
     assert_eq!(files(worker), ["/etc/kubernetes/kubelet.conf 0600"]);
     assert_eq!(files(plane).len(), 1 + SHARED.len() + 2 + 2 + 4, "{:?}", files(plane));
@@ -114,7 +107,7 @@ fn a_joining_node_has_its_kubelets_credentials_and_a_control_plane_what_the_firs
 fn with_an_etcd_apart_no_authority_of_kubeadms_etcd_is_shared() {
     let mut cluster = cluster(CA);
     cluster.etcd.kind = EtcdKind::Kubexm;
-    let plan = checked(&Site::of(cluster));
+    let plan = Site::of(cluster).checked();
     assert!(!files(step(&plan, "node2/join.certificates")).iter().any(|file| file.contains("/etcd/")));
 }
 

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use crate::common::{Site, text};
+use kubexm_plan::Plan;
 use kubexm_plan::op::Op;
-use kubexm_plan::{Plan, lint};
 use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{RecipeError, add_node, mesh, network, preflight, sample};
 use kubexm_spec::ExitCode;
@@ -16,12 +16,8 @@ fn cluster(hosts: u8, options: Value) -> Cluster {
     cluster
 }
 
-/// The plan for hosts whose kernel has everything.
 fn checked(cluster: Cluster) -> Plan {
-    let plan = Site::of(cluster).create().unwrap_or_else(|error| panic!("{error}"));
-    let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    assert_eq!(warnings, Vec::new());
-    plan
+    Site::of(cluster).checked()
 }
 
 #[test]

@@ -8,7 +8,7 @@ use kubexm_manifests::{Catalogue, require};
 use kubexm_plan::cluster_facts::{AppliedCluster, EtcdMember, NodeFacts};
 use kubexm_plan::facts::Stamp;
 use kubexm_plan::op::{Content, Op};
-use kubexm_plan::{ClusterFacts, Facts, Plan, StepId};
+use kubexm_plan::{ClusterFacts, Facts, Plan, StepId, lint};
 use kubexm_recipes::charts::CarriedCharts;
 use kubexm_recipes::packages::CarriedPackages;
 use kubexm_recipes::{Materials, PlanContext, RecipeError, Sealing, SignedCertificates, sample};
@@ -112,6 +112,14 @@ impl Site {
 
     pub fn create(&self) -> Result<Plan, RecipeError> {
         kubexm_recipes::create(&self.cx())
+    }
+
+    /// The plan of `create`, of which lint has no word.
+    pub fn checked(&self) -> Plan {
+        let plan = self.create().unwrap_or_else(|error| panic!("{error}"));
+        let (_, warnings) = lint::check(plan.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+        assert_eq!(warnings, Vec::new());
+        plan
     }
 }
 
