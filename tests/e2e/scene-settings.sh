@@ -5,7 +5,7 @@
 # starts-from: fleet
 # A running cluster gets other settings, with the bundle that it has: flags, an audit log and a quota of etcd on both control planes, more pods on
 # every kubelet, while clients ask: a run fails in the middle and is completed. Again there is nothing to do, for create as well. A value that the
-# API server does not start with ends the run, and the cluster goes on with what it had. Then all of it is taken back.
+# API server does not start with ends the run, and the cluster keeps what it had. Then all of it is undone.
 . "$ROOT/tests/e2e/fleet.sh"
 . "$ROOT/tests/e2e/upgrade.sh"
 say "other settings of a running cluster"

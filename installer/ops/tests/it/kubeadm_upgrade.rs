@@ -146,7 +146,7 @@ fn a_worker_that_did_not_begin_keeps_its_configuration_when_the_run_is_rolled_ba
     assert_eq!(host.read(KUBELET), now);
     dispatch::converge(&with_settings(UpgradeOf::Worker, "one"), machine).expect("the settings");
     host.put(KUBELET, "edited\n");
-    dispatch::converge(&undo("one"), machine).expect("taken away");
+    dispatch::converge(&undo("one"), machine).expect("undone");
     assert_eq!(host.read(KUBELET), now);
 }
 

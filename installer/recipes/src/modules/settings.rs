@@ -148,7 +148,7 @@ impl Settings {
     }
 
     /// Says in the cluster which settings its nodes are to have, before the first one gets them: a run that ends in the middle is completed, or
-    /// taken back, by the next one.
+    /// undone, by the next one.
     pub fn begun(&self, draft: &mut Draft<'_>, first: &PlannedHost<'_>) -> Result<Step, RecipeError> {
         let (attempt, nodes) = (self.attempt.clone(), self.wanted.clone());
         let wanted = WantedSettings { settings: self.digest, attempt, nodes };
@@ -211,7 +211,7 @@ fn is_kept(path: &str) -> bool {
     KEPT.iter().any(|kept| path.starts_with(kept))
 }
 
-/// A flag of ours that a cluster does not have yet: it comes with another version, and is no reason by itself.
+/// A flag of ours that a cluster does not have yet: it comes with another version, and alone gives no node a turn.
 fn is_ours(setting: &str) -> bool {
     let flag = setting.strip_prefix(OF_API_SERVER).and_then(|flag| flag.strip_prefix(WATCHES_END));
     flag.and_then(|rest| rest.strip_prefix(": unset -> ")) == Some(WATCHES_END_WITHIN)

@@ -111,7 +111,7 @@ pub fn upgrade(
 
 /// What follows from other settings.
 const SETTINGS: &str = "nodes get other settings (preflight names them): kubeadm renews the certificates of every control plane for that, and its API \
-                        server is started anew, one after the other; to take the settings back, revert them in cluster.yaml and upgrade again";
+                        server is started anew, one after the other; to undo it, revert the settings in cluster.yaml and upgrade again";
 
 /// How long the run can be rolled back, and what there is afterwards.
 fn way_back(

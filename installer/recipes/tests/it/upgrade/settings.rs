@@ -116,7 +116,7 @@ const ATTEMPT: &str = "1600000000";
 
 /// Nobody knows which node has what: all of them get what cluster.yaml says, and etcd, too.
 #[test]
-fn a_change_that_was_reverted_in_the_middle_is_taken_back_on_every_node_however_often_that_fails() {
+fn a_change_that_was_reverted_in_the_middle_is_undone_on_every_node_however_often_that_fails() {
     let quota = |cluster: &mut Cluster| cluster.etcd.quota = Some(4 << 30);
     let mut case = changed(OLD, |_| ());
     let mut tried = case.site.cluster.clone();
@@ -133,7 +133,7 @@ fn a_change_that_was_reverted_in_the_middle_is_taken_back_on_every_node_however_
     assert!(!leaves_etcd(&case), "one of them has the quota, whatever the record says");
     assert!(leaves_etcd(&changed(OLD, flag)));
     assert!(!leaves_etcd(&changed(OLD, quota)));
-    // The first one has been taken back already.
+    // The first one has its earlier settings again.
     let back = case.site.cluster.clone();
     begun_back(&mut case, &back);
     assert_eq!(written(&case), all(&["node2", "node3"], true));
@@ -209,7 +209,7 @@ fn a_node_that_has_had_the_wanted_settings_once_gets_them_again() {
     assert!(noted.render().contains(&NOW.to_string()), "{}", noted.render());
 }
 
-/// It comes with another version: by itself it is no reason, and a value of the site's is one.
+/// It comes with another version: alone it gives no node a turn, and a value of the site's does.
 #[test]
 fn a_flag_of_ours_is_a_setting_where_cluster_yaml_has_it() {
     let watches = |cluster: &mut Cluster, value: &str| {
