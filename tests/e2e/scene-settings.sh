@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # tier: long
-# seconds: 900
+# seconds: 1000
 # needs: lab packages
 # starts-from: fleet
 # A running cluster gets other settings, with the bundle that it has: flags, an audit log and a quota of etcd on both control planes, more pods on
