@@ -38,7 +38,7 @@ calico_images() {
     --symlink /bin/sed:busybox --symlink /bin/chmod:busybox --file "$HERE/calico/install:/opt/cni/bin/install:755" \
     --file "$HERE/calico/calico:/opt/cni/bin/calico:755" --file "$HERE/calico/nothing:/opt/cni/bin/calico-ipam:755" --file "$BIN/loopback:/opt/cni/bin/loopback:755"
   calico_image kube-controllers --file "$BASE/bin/busybox:/bin/busybox" --symlink /bin/sh:busybox --file "$HERE/calico/nothing:/usr/bin/check-status:755" --cmd '["/bin/busybox", "sleep", "2147483647"]'
-  calico_image typha --file "$BASE/bin/busybox:/bin/busybox" --cmd '["/bin/busybox", "nc", "-lk", "-p", "5473", "-e", "/bin/busybox", "true"]'
+  calico_image typha --file "$BASE/bin/busybox:/bin/busybox" --cmd '["/bin/busybox", "httpd", "-f", "-p", "5473"]'
 }
 
 # calico_image NAME WORD...
