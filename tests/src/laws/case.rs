@@ -9,7 +9,7 @@ use kubexm_engine::journal::Record;
 use kubexm_engine::sim::Snapshot;
 use kubexm_plan::backup::Archive;
 use kubexm_plan::lint::{self, Order};
-use kubexm_plan::{CONTROLLER, Pipeline, Plan, Undo};
+use kubexm_plan::{CONTROLLER, Invariant, Pipeline, Plan, StepId, Undo};
 
 use super::compare::{differences, refuse};
 use super::plans::{
@@ -242,8 +242,18 @@ impl<F: Fleet> Case<F> {
 
     /// Law 5: what this pipeline may not break did hold at every point, and holds now.
     pub(super) fn sound(&self, fleet: &F, after: &str) -> Result<(), String> {
+        self.sound_but_for(fleet, None, after)
+    }
+
+    /// The same, where a step that has no way back failed half-way on a host: its unit may wait there for the restart that
+    /// the run makes once it is begun again.
+    fn sound_but_for(&self, fleet: &F, half_done: Option<&str>, after: &str) -> Result<(), String> {
         let wanted = self.pipeline.invariants();
-        let broken = fleet.broken().into_iter().filter(|(invariant, _)| wanted.contains(invariant));
+        let waits = |invariant: Invariant, text: &str| {
+            invariant == Invariant::LoadedConfig && half_done.is_some_and(|host| text.contains(&format!(" on {host} ")))
+        };
+        let broken = fleet.broken().into_iter();
+        let broken = broken.filter(|(invariant, text)| wanted.contains(invariant) && !waits(*invariant, text));
         refuse(broken.map(|(invariant, text)| format!("{invariant:?}: {text}")).collect(), after)
     }
 
@@ -256,7 +266,8 @@ impl<F: Fleet> Case<F> {
     /// Law 1: everything is as before; where something irreversible was done, all that it and what it builds on did not
     /// touch.
     pub(super) fn unwound(&self, fleet: &F, run: &Carried<'_>, outcome: Outcome, after: &str) -> Result<(), String> {
-        self.sound(fleet, after)?;
+        let failed = if outcome == Outcome::Stuck { self.failed_without_way_back(run)? } else { None };
+        self.sound_but_for(fleet, failed.as_deref(), after)?;
         let start = self.start.snapshot();
         let without = match outcome {
             Outcome::RolledBack => BTreeSet::new(),
@@ -264,6 +275,18 @@ impl<F: Fleet> Case<F> {
             other => return Err(format!("after {after}: rolled back, it ends {other:?}:\n{}", run.report())),
         };
         refuse(differences(&fleet.snapshot(), &start, &without), after)
+    }
+
+    /// The host of a step that failed and has no way back, if there is one.
+    fn failed_without_way_back(&self, run: &Carried<'_>) -> Result<Option<String>, String> {
+        let failed: BTreeSet<StepId> = run
+            .records()?
+            .into_iter()
+            .filter_map(|record| if let Record::StepFailed { step, .. } = record { Some(step) } else { None })
+            .collect();
+        let mut steps = self.plan().steps.iter();
+        let step = steps.find(|step| failed.contains(&step.id) && matches!(step.undo, Undo::Irreversible { .. }));
+        Ok(step.map(|step| step.host.clone()))
     }
 
     /// Hosts with something that a run could not roll back, by what its plan says is irreversible; refuses a run that is

@@ -6,7 +6,7 @@ use kubexm_plan::{ClusterFacts, Facts, etcd};
 use kubexm_spec::Digest;
 
 use super::names::{ADMIN_CONF, SOMEBODY, left};
-use super::world::World;
+use super::world::{Host, World};
 
 impl World {
     /// `here`: the host's own facts.
@@ -41,7 +41,7 @@ impl World {
                 .hosts
                 .iter()
                 .filter(|(name, host)| host.runs(etcd::UNIT) && !self.cluster.contains_key(&left(name)))
-                .map(|(name, host)| self.own_member(name, host.state.get(&format!("path:{}", etcd::FORMED))))
+                .map(|(name, host)| self.own_member(name, host))
                 .collect(),
         };
         facts.gaps.push(gap(APPLIED, "the simulation keeps no texts of objects"));
@@ -102,10 +102,16 @@ impl World {
 }
 
 impl World {
-    /// Of the version that is recorded on its host.
-    fn own_member(&self, name: &str, formed: Option<&String>) -> EtcdMember {
-        let text = formed.and_then(|value| self.texts.get(value.rsplit(' ').next()?));
-        let version = text.and_then(|text| text.lines().nth(1)).map(str::to_owned);
+    /// Of the version that its unit was started with; where that was no program of an archive, of the one that is written down on its host.
+    fn own_member(&self, name: &str, host: &Host) -> EtcdMember {
+        let program = host.loaded(etcd::UNIT).find(|(path, _)| path.ends_with("/etcd")).map(|(_, program)| program);
+        // An archive's member is known by the path in it: etcd-v3.6.5-linux-amd64/etcd.
+        let started = program.and_then(|program| program.split_once("#etcd-v")?.1.split('-').next());
+        let written = || {
+            let value = host.state.get(&format!("path:{}", etcd::FORMED))?;
+            self.texts.get(value.rsplit(' ').next()?)?.lines().nth(1)
+        };
+        let version = started.or_else(written).map(str::to_owned);
         let usual = member(name.to_owned());
         EtcdMember { version: version.or(usual.version.clone()), ..usual }
     }
