@@ -8,7 +8,6 @@ use std::fmt;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use serde_json::Value;
 
 use crate::cluster::{
     API_PORT, Cluster, Etcd, EtcdKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
@@ -220,9 +219,6 @@ impl All {
         let listed = [NetworkPlugin::Flannel, NetworkPlugin::Calico, NetworkPlugin::Cilium];
         let known = listed.contains(&network.plugin) || network.options.is_empty();
         self.unless_none("spec.network.options", known);
-        if network.plugin == NetworkPlugin::Calico {
-            self.calico(network);
-        }
     }
 
     /// One family, or IPv4 before IPv6 for pods and services alike.
@@ -243,14 +239,6 @@ impl All {
             let instead = format!("pods have both families with {} today", words.join(", "));
             self.add(true, "spec.network.podCidr", network.plugin.word(), &instead);
         }
-    }
-
-    /// Known to Calico's manifest, and not run on hosts yet: no kernel or program here could carry such packets.
-    fn calico(&mut self, network: &Network) {
-        const BUILT: [&str; 2] = ["VXLAN", "VXLANCrossSubnet"];
-        let encapsulation = network.options.get("encapsulation").and_then(Value::as_str).unwrap_or(BUILT[0]);
-        let instead = format!("it has not run on hosts yet; supported today: {}", BUILT.join(", "));
-        self.add(!BUILT.contains(&encapsulation), "spec.network.options.encapsulation", encapsulation, &instead);
     }
 
     fn load_balancer(&mut self, mode: &LoadBalancerMode) {

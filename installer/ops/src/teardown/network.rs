@@ -24,6 +24,7 @@ pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
     let links = links(machine)?;
     let filters_of_links = routing::filters(machine, &links)?;
     let routes = routes::all(machine, &links)?;
+    let borrowed = routes::borrowed(machine)?;
     let mut found: Vec<String> = links.into_iter().map(|link| format!("link {link}")).collect();
     found.extend(namespaces(machine)?.into_iter().map(|path| format!("namespace {path}")));
     found.extend(own_mounts(machine)?.into_iter().map(|point| format!("mount {point}")));
@@ -31,6 +32,7 @@ pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
     found.extend(filters_of_links.into_iter().map(|filter| format!("program {} at a link", filter.program)));
     found.extend(routing::rules(machine)?.iter().map(routing::Rule::text));
     found.extend(routes.iter().map(routes::Route::text));
+    found.extend(borrowed.iter().map(routes::Borrowed::text));
     for filter in filters(machine) {
         if clearing(machine, filter)?.is_some() {
             found.push(format!("rules of {filter}"));
@@ -53,6 +55,7 @@ pub fn clear(machine: &Machine) -> Result<(), OpError> {
     pins::remove(machine)?;
     routing::remove_rules(machine)?;
     routes::remove(machine, &links)?;
+    routes::give_back(machine)?;
     for path in namespaces(machine)? {
         unmount::unmount_point(machine, &path)?;
         fsio::remove(&machine.path(&path))?;

@@ -1,14 +1,16 @@
-//! Routes that a network has added to the main table.
+//! Routes that a network has added to the main table, and addresses that it has given to links of the kernel.
 //!
-//! They have a protocol of their own, or lead to a part of the networks that its pods have written down. Those over links that go themselves
+//! They have a protocol of their own, or are of a part of the networks of pods that are written down. Those over links that go themselves
 //! are left to the kernel. A route without a link (`blackhole`) or over the host's own link outlives its
 //! network: packets to its addresses would be dropped, or sent to hosts that no longer expect them.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
-use kubexm_plan::network;
+use kubexm_plan::network::{self, PodRoutes};
 use kubexm_plan::op::reset::ASIDE;
+use serde::Deserialize;
 
 use super::mounts;
 use crate::system::Program;
@@ -39,7 +41,7 @@ impl Route {
 
 /// The routes that exist. `going`: links that go themselves.
 pub(super) fn all(machine: &Machine, going: &[String]) -> Result<Vec<Route>, OpError> {
-    let pods = pod_networks(machine);
+    let pods = Pods::written_down(machine);
     let mut found = Vec::new();
     for family in FAMILIES {
         // A kernel without the family has no routes of it.
@@ -51,16 +53,47 @@ pub(super) fn all(machine: &Machine, going: &[String]) -> Result<Vec<Route>, OpE
     Ok(found)
 }
 
-/// The networks of pods that a network's own pods have written down; none after a reboot, and then it has no routes either.
-fn pod_networks(machine: &Machine) -> Vec<IpNet> {
-    let files = network::any().filter_map(|network| network.pod_networks).flat_map(|file| places(machine, file));
-    let texts = files.filter_map(|file| std::fs::read_to_string(file).ok());
-    let of_text = |text: String| -> Vec<IpNet> {
-        let values = text.lines().filter_map(|line| line.split_once('='));
-        let networks = values.filter(|(name, _)| name.ends_with("NETWORK")).flat_map(|(_, value)| value.split(','));
-        networks.filter_map(|network| network.trim().parse().ok()).collect()
-    };
-    texts.flat_map(of_text).collect()
+/// The networks of pods that are written down on a host, with how a network's routes to a part of them are known.
+struct Pods(Vec<(&'static PodRoutes, Vec<IpNet>)>);
+
+impl Pods {
+    /// What a network's own pods have written down is gone after a reboot, and then it has no routes either.
+    fn written_down(machine: &Machine) -> Self {
+        let of_text = |text: String| -> Vec<IpNet> {
+            let values = text.lines().filter_map(|line| line.split_once('='));
+            let networks = values.filter(|(name, _)| name.ends_with("NETWORK")).flat_map(|(_, value)| value.split(','));
+            networks.filter_map(|network| network.trim().parse().ok()).collect()
+        };
+        let of_network = |known: &'static PodRoutes| {
+            let texts = places(machine, known.networks).into_iter();
+            (known, texts.filter_map(|file| std::fs::read_to_string(file).ok()).flat_map(of_text).collect())
+        };
+        Self(network::any().filter_map(|network| network.pod_routes).map(of_network).collect())
+    }
+
+    /// Whether it is to a part of them, and of a protocol that such routes have: a network of the host itself is none of the pods'.
+    fn have_route(&self, protocol: &str, destination: &str) -> bool {
+        // One to a single address that was added without a protocol stays: it is an operator's, since nodes have more of them.
+        let parsed = if protocol == BOOT { destination.parse().ok() } else { parsed(destination) };
+        let Some(destination) = parsed else { return false };
+        self.0.iter().any(|(known, networks)| {
+            known.protocols.contains(&protocol) && networks.iter().any(|pods| is_part(pods, &destination))
+        })
+    }
+
+    /// The links that may have an address of theirs, each with the networks.
+    fn links(&self) -> impl Iterator<Item = (&'static str, &[IpNet])> {
+        self.0.iter().flat_map(|(known, networks)| known.links.iter().map(move |link| (*link, networks.as_slice())))
+    }
+}
+
+/// `10.233.64.0/26`, or one address.
+fn parsed(destination: &str) -> Option<IpNet> {
+    destination.parse().ok().or_else(|| destination.parse::<IpAddr>().ok().map(IpNet::from))
+}
+
+fn is_part(network: &IpNet, part: &IpNet) -> bool {
+    network.contains(part) && network.prefix_len() < part.prefix_len()
 }
 
 /// Where a file in a folder of a network may be: a reset has set the folder aside before it clears the network.
@@ -76,15 +109,8 @@ fn places(machine: &Machine, file: &str) -> Vec<PathBuf> {
     std::iter::once(machine.path(file)).chain(asides).collect()
 }
 
-/// `pods`: networks of pods whose routes have no protocol of their own.
-fn routes_in(listed: &str, family: &'static str, going: &[String], pods: &[IpNet]) -> Vec<Route> {
+fn routes_in(listed: &str, family: &'static str, going: &[String], pods: &Pods) -> Vec<Route> {
     let is_ours = |protocol: &str| network::any().any(|network| network.route_protocols.contains(&protocol));
-    // A part of it, by way of another host: a network of the host itself is none of the pods'.
-    let is_of_pods = |destination: &str| {
-        destination.parse::<IpNet>().is_ok_and(|destination| {
-            pods.iter().any(|pods| pods.contains(&destination) && pods.prefix_len() < destination.prefix_len())
-        })
-    };
     let read = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let after = |name: &str| words.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1]);
@@ -95,14 +121,79 @@ fn routes_in(listed: &str, family: &'static str, going: &[String], pods: &[IpNet
         let target = usize::from(KINDS.contains(words.first()?));
         // Without a default route a host may be out of reach, and no network of pods needs one.
         let destination = words.get(target).filter(|destination| **destination != "default")?;
-        let direct = protocol == BOOT && after("via").is_some() && is_of_pods(destination);
-        if !direct && !is_ours(protocol) {
+        // By way of another host, or nowhere: what leads to a link is of what is behind it.
+        let of_pods = (after("via").is_some() || target == 1) && pods.have_route(protocol, destination);
+        if !of_pods && !is_ours(protocol) {
             return None;
         }
         let words = words[..=target].iter().map(|word| (*word).to_owned()).collect();
         Some(Route { family, words, protocol: protocol.to_owned() })
     };
     listed.lines().filter_map(read).collect()
+}
+
+/// An address of a node's share on a link of the kernel's, which stays.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Borrowed {
+    link: &'static str,
+    address: IpNet,
+}
+
+impl Borrowed {
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        format!("address {} on {}", self.address, self.link)
+    }
+}
+
+/// As `ip -json` shows it.
+#[derive(Deserialize)]
+struct Shown {
+    #[serde(default)]
+    addr_info: Vec<Address>,
+}
+
+#[derive(Deserialize)]
+struct Address {
+    local: IpAddr,
+    prefixlen: u8,
+}
+
+/// The addresses that pods of a network have given to such links.
+pub(super) fn borrowed(machine: &Machine) -> Result<Vec<Borrowed>, OpError> {
+    let pods = Pods::written_down(machine);
+    let mut found = Vec::new();
+    for (link, networks) in pods.links().filter(|(_, networks)| !networks.is_empty()) {
+        let of_pods = |address: &IpNet| networks.iter().any(|network| is_part(network, address));
+        let addresses = addresses_of(machine, link)?.into_iter().filter(of_pods);
+        found.extend(addresses.map(|address| Borrowed { link, address }));
+    }
+    Ok(found)
+}
+
+fn addresses_of(machine: &Machine, link: &str) -> Result<Vec<IpNet>, OpError> {
+    if !machine.path(format!("/sys/class/net/{link}")).exists() {
+        return Ok(Vec::new());
+    }
+    let listed = machine.run(&Program::new("ip").args(["-4", "-json", "address", "show", "dev", link]))?;
+    let listed: Vec<Shown> = match listed.stdout.trim_ascii() {
+        b"" => Vec::new(),
+        json => serde_json::from_slice(json).map_err(|error| OpError::other(format!("ip -json: {error}")))?,
+    };
+    let addresses = listed.into_iter().flat_map(|link| link.addr_info);
+    Ok(addresses.filter_map(|address| IpNet::new(address.local, address.prefixlen).ok()).collect())
+}
+
+/// Takes them away. A link without any address is left as the kernel has made it: down.
+pub(super) fn give_back(machine: &Machine) -> Result<(), OpError> {
+    for Borrowed { link, address } in borrowed(machine)? {
+        let address = address.to_string();
+        machine.run(&Program::new("ip").args(["-4", "address", "delete", &address, "dev", link]))?;
+        if addresses_of(machine, link)?.is_empty() {
+            machine.run(&Program::new("ip").args(["link", "set", "dev", link, "down"]))?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes the routes. The kernel takes away routes by itself, when a link goes down or an address goes: one that is no longer there is fine.
@@ -136,15 +227,18 @@ mod tests {
         10.233.91.0/26 via 10.77.0.14 dev eth0 proto bird\n\
         blackhole 192.0.2.0/24 proto static\n";
 
-    fn found(listed: &str, pods: &[&str]) -> Vec<String> {
-        let pods: Vec<IpNet> = pods.iter().map(|net| net.parse().unwrap()).collect();
+    const FLANNELS: PodRoutes = PodRoutes { networks: "", protocols: &["boot"], links: &[] };
+    const CALICOS: PodRoutes = PodRoutes { networks: "", protocols: &["bird", "12"], links: &["tunl0"] };
+
+    fn found(listed: &str, known: &'static PodRoutes, pods: &[&str]) -> Vec<String> {
+        let pods = Pods(vec![(known, pods.iter().map(|net| net.parse().unwrap()).collect())]);
         let going = ["vxlan.calico".to_owned(), "cni0".to_owned()];
         routes_in(listed, "-4", &going, &pods).iter().map(Route::text).collect()
     }
 
     #[test]
     fn routes_that_outlive_a_network_are_found_and_those_of_others_stay() {
-        assert_eq!(found(LISTED, &[]), ["route blackhole 10.233.75.0/26", "route 10.233.90.0/26"]);
+        assert_eq!(found(LISTED, &FLANNELS, &[]), ["route blackhole 10.233.75.0/26", "route 10.233.90.0/26"]);
     }
 
     #[test]
@@ -157,7 +251,30 @@ mod tests {
             10.233.65.0/24 via 10.77.0.12 dev eth0\n\
             10.233.66.0/24 via 10.77.0.13 dev eth0 proto static\n\
             10.233.67.7 via 10.77.0.13 dev eth0\n";
-        assert_eq!(found(listed, &["10.233.64.0/18"]), ["route 10.233.65.0/24"]);
-        assert_eq!(found(listed, &[]), [""; 0]);
+        assert_eq!(found(listed, &FLANNELS, &["10.233.64.0/18"]), ["route 10.233.65.0/24"]);
+        assert_eq!(found(listed, &FLANNELS, &[]), [""; 0]);
+    }
+
+    #[test]
+    fn of_birds_routes_those_to_pods_are_found_and_another_birds_stay() {
+        let listed = "default via 10.77.0.1 dev eth0 proto bird metric 32\n\
+            10.99.0.0/16 via 10.77.0.9 dev eth0 proto bird\n\
+            10.233.64.0/18 via 10.77.0.9 dev eth0 proto bird\n\
+            blackhole 10.233.75.0/26 proto bird\n\
+            blackhole 10.233.80.0/26 proto static\n\
+            10.233.90.0/26 via 10.77.0.13 dev eth0 proto bird metric 1024\n\
+            10.233.91.0/26 via 10.77.0.14 dev tunl0 proto bird onlink\n\
+            10.233.92.0/26 via 10.77.0.15 dev eth0 proto 12\n\
+            10.233.93.7 via 10.77.0.16 dev eth0 proto bird\n\
+            10.233.94.0/26 via 10.77.0.17 dev eth0\n";
+        let wanted = [
+            "route blackhole 10.233.75.0/26",
+            "route 10.233.90.0/26",
+            "route 10.233.91.0/26",
+            "route 10.233.92.0/26",
+            "route 10.233.93.7",
+        ];
+        assert_eq!(found(listed, &CALICOS, &["10.233.64.0/18"]), wanted);
+        assert_eq!(found(listed, &CALICOS, &[]), [""; 0], "nothing is written down with VXLAN");
     }
 }

@@ -456,3 +456,24 @@ fn routes_to_pods_by_way_of_other_hosts_go_even_after_their_networks_folder_was_
         assert_eq!(host.read("/run/kubexm-double/ip-routes"), theirs);
     }
 }
+
+#[test]
+fn routes_of_bird_go_where_the_network_of_pods_is_written_down_with_the_address_on_the_kernels_own_tunnel() {
+    let host = Host::fresh();
+    for link in ["eth0", "tunl0"] {
+        host.put(&format!("/sys/class/net/{link}/address"), "");
+    }
+    let theirs = "10.99.0.0/16 via 10.77.0.9 dev eth0 proto bird\nblackhole 192.0.2.0/24 proto bird\n";
+    let ours = "blackhole 10.233.75.0/26 proto bird\n10.233.91.0/26 via 10.77.0.14 dev tunl0 proto bird onlink\n";
+    host.put("/run/kubexm-double/ip-routes", format!("{theirs}{ours}"));
+    host.put("/run/kubexm-double/ip-addresses", "eth0 10.77.0.11/24\ntunl0 10.233.75.1/32\ntunl0 198.51.100.9/32\n");
+    mounted(&host, &[]);
+    assert_eq!(network::leftovers(&host.machine).expect("a look"), [""; 0], "nobody says whose they are");
+    host.put("/etc/kubexm/pod-networks", "POD_NETWORK=10.233.64.0/18\n");
+    let wanted = ["route blackhole 10.233.75.0/26", "route 10.233.91.0/26", "address 10.233.75.1/32 on tunl0"];
+    assert_eq!(network::leftovers(&host.machine).expect("a look"), wanted);
+    network::clear(&host.machine).expect("cleared");
+    assert_eq!(network::leftovers(&host.machine).expect("a look"), [""; 0]);
+    assert_eq!(host.read("/run/kubexm-double/ip-routes"), theirs);
+    assert_eq!(host.read("/run/kubexm-double/ip-addresses"), "eth0 10.77.0.11/24\ntunl0 198.51.100.9/32\n");
+}

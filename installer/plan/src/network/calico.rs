@@ -3,9 +3,14 @@
 
 use kubexm_spec::Program;
 
-use super::traits::{NOTHING, NetworkTraits};
+use super::traits::{NOTHING, NetworkTraits, PodRoutes};
 
-/// Without typha, which stands between nodes and API servers in large clusters.
+/// Where kubexm writes down the networks of pods of a node with BIRD, before it gets any route of it: nothing else on the node has them once
+/// its pods have ended, and another BIRD's routes have the same protocol. BIRD leaves its own when it ends.
+pub const POD_NETWORKS: &str = "/etc/kubexm/pod-networks";
+
+/// What it may have on a node, whatever its encapsulation; ports are those of VXLAN without typha, which stands between nodes and API servers
+/// in large clusters.
 pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     links: &["vxlan.calico", "vxlan-v6.calico", "wireguard.cali", "wg-v6.cali", "bpfin.cali", "bpfout.cali"],
     pod_links: &["cali"],
@@ -18,8 +23,9 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     state: &["/var/lib/calico", "/var/log/calico"],
     sysctls: &["net.netfilter.nf_conntrack_acct"],
     mounts: &["/run/calico/cgroup"],
-    // Felix's. Without VXLAN there would be BIRD's as well (decision 0074).
+    // Felix's. Those of BIRD are known by where they lead (decision 0117).
     route_protocols: &["80"],
+    pod_routes: Some(&PodRoutes { networks: POD_NETWORKS, protocols: &["bird", "12"], links: &["tunl0"] }),
     cni_programs: &["/opt/cni/bin/calico", "/opt/cni/bin/calico-ipam"],
     cni_configs: &["/etc/cni/net.d/10-calico.conflist", "/etc/cni/net.d/calico-kubeconfig"],
     udp_ports: &[4789],
@@ -40,3 +46,15 @@ pub const WITH_TYPHA: NetworkTraits = NetworkTraits {
     feature_images: &["calico-cni", "calico-kube-controllers", "calico-node", "calico-typha"],
     ..TRAITS
 };
+
+/// With BIRD: nodes tell each other their routes by BGP.
+pub const BIRD: NetworkTraits = NetworkTraits { udp_ports: &[], tcp_ports: &[179], ..TRAITS };
+
+/// With both.
+pub const BIRD_WITH_TYPHA: NetworkTraits = NetworkTraits { udp_ports: &[], tcp_ports: &[179, 5473], ..WITH_TYPHA };
+
+/// With BIRD, and IP in IP between nodes. Where the kernel has no such link BIRD would set routes without it, and say nothing.
+pub const IPIP: NetworkTraits = NetworkTraits { modules: &["ipip"], ..BIRD };
+
+/// With all of it.
+pub const IPIP_WITH_TYPHA: NetworkTraits = NetworkTraits { modules: &["ipip"], ..BIRD_WITH_TYPHA };

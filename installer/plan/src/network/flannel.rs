@@ -2,7 +2,7 @@
 
 use kubexm_spec::ClusterImage;
 
-use super::traits::{NOTHING, NetworkTraits};
+use super::traits::{NOTHING, NetworkTraits, PodRoutes};
 
 /// What it may have on a node, whatever its backend; ports are those of VXLAN.
 pub(super) const TRAITS: NetworkTraits = NetworkTraits {
@@ -12,7 +12,7 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     tables: &[("ip", "flannel-ipv4"), ("ip6", "flannel-ipv6")],
     run: &["/run/flannel"],
     // Routes over the host's own link are those of host-gw and of VXLAN with DirectRouting.
-    pod_networks: Some("/run/flannel/subnet.env"),
+    pod_routes: Some(&PodRoutes { networks: "/run/flannel/subnet.env", protocols: &["boot"], links: &[] }),
     cni_programs: &["/opt/cni/bin/flannel"],
     cni_configs: &["/etc/cni/net.d/10-flannel.conflist"],
     namespaces: &["kube-flannel"],

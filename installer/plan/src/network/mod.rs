@@ -13,7 +13,7 @@ mod traits;
 use kubexm_spec::cluster::NetworkPlugin;
 
 pub use cluster::{CLUSTER, IPVS, SYSTEM_NAMESPACE};
-pub use traits::NetworkTraits;
+pub use traits::{NetworkTraits, PodRoutes};
 
 /// Every network that recipes install, multus, which is before one of them, and the DNS cache; the remains of an earlier run may be of any
 /// of them.

@@ -34,9 +34,8 @@ pub struct NetworkTraits {
     pub filters: &'static [&'static str],
     /// Protocols (`proto` of `ip route`) that only its programs use for routes in the main table.
     pub route_protocols: &'static [&'static str],
-    /// File in which its pods write the networks of pods (`FLANNEL_NETWORK=`). Where its routes in the main table have no protocol of their
-    /// own, those to a part of these networks are its.
-    pub pod_networks: Option<&'static str>,
+    /// What else it may have there, with a protocol that others use, too.
+    pub pod_routes: Option<&'static PodRoutes>,
     /// Tables of routes that nobody else uses: rules that look them up go with them.
     pub route_tables: &'static [u32],
     /// To which preference it moves the kernel's own rule of local addresses.
@@ -69,6 +68,17 @@ pub struct NetworkTraits {
     pub feature_images: &'static [&'static str],
 }
 
+/// How routes and addresses of a network are known whose protocol is not its own: they are those of a part of its networks of pods.
+#[derive(Clone, Copy, Debug)]
+pub struct PodRoutes {
+    /// File with these networks: `FLANNEL_NETWORK=`, several with commas between them.
+    pub networks: &'static str,
+    /// `boot` is that of routes that were added without one.
+    pub protocols: &'static [&'static str],
+    /// Links that the kernel has made and keeps, to which its pods give an address of their node's share.
+    pub links: &'static [&'static str],
+}
+
 impl NetworkTraits {
     /// Every folder that its pods fill, below /run and elsewhere.
     pub fn folders(&self) -> impl Iterator<Item = &'static str> {
@@ -92,7 +102,7 @@ pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     pins: &[],
     filters: &[],
     route_protocols: &[],
-    pod_networks: None,
+    pod_routes: None,
     route_tables: &[],
     local_rule: None,
     cni_programs: &[],

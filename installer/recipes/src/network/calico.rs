@@ -1,8 +1,9 @@
-//! Pod network: Calico with VXLAN, by upstream's manifest with typha (calico 3.29 to 3.32, `manifests/calico-typha.yaml`), in which this recipe sets
+//! Pod network: Calico, by upstream's manifest with typha and BIRD (calico 3.29 to 3.32, `manifests/calico-typha.yaml`), in which this recipe sets
 //! what cluster.yaml, the hosts and the bundle say. Everything else is as upstream has it.
 
 use std::collections::BTreeSet;
 
+use kubexm_plan::network::calico::POD_NETWORKS;
 use kubexm_plan::op::Manifests;
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::cluster::{Cluster, ProxyMode};
@@ -10,6 +11,7 @@ use kubexm_spec::{ArtifactKey, Program};
 use serde_json::{Value, json};
 
 use super::manifest::{Container, Manifest};
+use super::pool::Encapsulation;
 use super::{pool, rollout, typha};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
@@ -32,14 +34,6 @@ const CONFIG_DIGEST: &str = "kubexm.io/config";
 const OTHER_PLUGINS: &str = "bandwidth,bridge,dhcp,dummy,firewall,flannel,host-device,host-local,ipvlan,loopback,macvlan,portmap,ptp,\
                              sbr,static,tap,tuning,vlan,vrf";
 
-/// Which packets between nodes go through the tunnel: all, or those to nodes of another network.
-fn vxlan(cluster: &Cluster) -> &'static str {
-    match pool::encapsulation(cluster) {
-        "VXLANCrossSubnet" => "CrossSubnet",
-        _ => "Always",
-    }
-}
-
 /// Applies the manifest. How a node finds its MTU depends on the links of all, and typha on how many they are.
 pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Result<Step, RecipeError> {
     let objects = objects(draft.cx, first)?;
@@ -52,6 +46,18 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Resul
         .undo(undo)
         .build();
     Ok(draft.depends_on_all(step))
+}
+
+/// Writes down the network of pods before a node has routes to a part of it; none where they are known by themselves.
+pub fn pod_networks(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Option<Step> {
+    let cluster = draft.cx.cluster;
+    if !pool::has_bird(cluster) {
+        return None;
+    }
+    let file = draft.file(POD_NETWORKS, 0o644, format!("POD_NETWORK={}\n", cluster.network.pod_cidr));
+    let step =
+        Step::on(node.name(), "network.pods", "Write down the network of pods, whose routes a removal takes away");
+    Some(step.ensure(file).undo(Undo::RestoreBefore).build())
 }
 
 /// Fails if the bundle's manifest is not as this recipe knows it.
@@ -95,8 +101,8 @@ fn patched(cx: &PlanContext<'_>, platform: kubexm_spec::Platform) -> Result<Vec<
 fn config(cluster: &Cluster, manifest: &mut Manifest) {
     let mtu = cluster.network.options.get("mtu").and_then(Value::as_u64);
     manifest.object("ConfigMap", CONFIG, |mut config| {
-        // Felix sets all routes, and no BIRD learns any.
-        config.set("/data/calico_backend", "vxlan");
+        // With VXLAN Felix sets all routes, and no BIRD learns any.
+        config.set("/data/calico_backend", if pool::has_bird(cluster) { "bird" } else { "vxlan" });
         // Zero: as the host's link has it, less what the encapsulation needs.
         config.set("/data/veth_mtu", mtu.unwrap_or(0).to_string());
         config.set("/data/typha_service_name", typha::service(cluster));
@@ -118,8 +124,10 @@ fn node(cx: &PlanContext<'_>, manifest: &mut Manifest) {
             container.put_env("FELIX_NFTABLESMODE", if nftables { "Enabled" } else { "Disabled" });
             // It would count its clusters over the internet.
             container.put_env("FELIX_USAGEREPORTINGENABLED", "false");
-            container.without_word("livenessProbe", "-bird-live");
-            container.without_word("readinessProbe", "-bird-ready");
+            if !pool::has_bird(cluster) {
+                container.without_word("livenessProbe", "-bird-live");
+                container.without_word("readinessProbe", "-bird-ready");
+            }
         });
         set.container("install-cni", |mut container| container.put_env("SKIP_CNI_BINARIES", OTHER_PLUGINS));
     });
@@ -127,8 +135,9 @@ fn node(cx: &PlanContext<'_>, manifest: &mut Manifest) {
 
 /// The pool that the first of the nodes makes when it starts. What it is cannot be changed here afterwards.
 fn set_pool(cluster: &Cluster, container: &mut Container<'_>) {
-    container.env("CALICO_IPV4POOL_IPIP", "Never");
-    container.env("CALICO_IPV4POOL_VXLAN", vxlan(cluster));
+    let Encapsulation { ipip, vxlan } = Encapsulation::of(cluster);
+    container.env("CALICO_IPV4POOL_IPIP", ipip);
+    container.env("CALICO_IPV4POOL_VXLAN", vxlan);
     container.put_env("CALICO_IPV4POOL_CIDR", &cluster.network.pod_cidr.to_string());
     container.put_env("CALICO_IPV4POOL_BLOCK_SIZE", &pool::block_size(cluster).to_string());
     container.put_env("CALICO_IPV4POOL_NAT_OUTGOING", &pool::nat_outgoing(cluster).to_string());

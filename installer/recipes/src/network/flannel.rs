@@ -39,7 +39,7 @@ pub(super) fn traits(cluster: &Cluster) -> Option<&'static NetworkTraits> {
 }
 
 /// What else can be chosen where each node is the gateway to its pods, which only nodes on its own link reach; none where it is not.
-pub fn needs_one_link(cluster: &Cluster) -> Option<&'static str> {
+pub(super) fn needs_one_link(cluster: &Cluster) -> Option<&'static str> {
     let is_gateway = cluster.network.plugin == NetworkPlugin::Flannel && backend(cluster) == "host-gw";
     is_gateway.then_some(
         "set `spec.network.options.backend: vxlan`, with `directRouting: true` for those nodes that are in one network",

@@ -12,8 +12,9 @@ mod pool;
 mod rollout;
 mod typha;
 
+pub use calico::pod_networks;
 pub use cilium::replaces_kube_proxy;
-pub use flannel::{interface, needs_one_link};
+pub use flannel::interface;
 use kubexm_plan::network::{self, NetworkTraits};
 use kubexm_plan::{ClusterFacts, Step, Undo};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin};
@@ -28,7 +29,7 @@ pub fn of(cluster: &Cluster) -> Result<&'static NetworkTraits, RecipeError> {
     let plugin = cluster.network.plugin;
     let of_its_options = match plugin {
         NetworkPlugin::Flannel => flannel::traits(cluster),
-        NetworkPlugin::Calico => typha::traits(cluster),
+        NetworkPlugin::Calico => pool::traits(cluster),
         _ => None,
     };
     of_its_options.or_else(|| network::of(plugin)).ok_or_else(|| unsupported(plugin))
@@ -42,6 +43,11 @@ pub fn all_of(cluster: &Cluster) -> Result<Vec<&'static NetworkTraits>, RecipeEr
 /// Whether the operator installs the network: nodes are not Ready until then.
 pub fn is_left_to_operator(cluster: &Cluster) -> bool {
     cluster.network.plugin == NetworkPlugin::None
+}
+
+/// What else can be chosen where only nodes on one link reach each other's pods; none where it does not matter.
+pub fn needs_one_link(cluster: &Cluster) -> Option<&'static str> {
+    flannel::needs_one_link(cluster).or_else(|| pool::needs_one_link(cluster))
 }
 
 /// Applies the network from the first control plane; no steps if the operator installs it.

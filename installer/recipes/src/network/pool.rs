@@ -1,7 +1,10 @@
 //! Calico's pool of addresses. The first of its nodes makes it from the manifest, once: what it is does not follow a changed manifest.
 
+use kubexm_plan::network::{NetworkTraits, calico};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin};
 use serde_json::Value;
+
+use super::typha;
 
 /// Calico's own values.
 pub(super) const ENCAPSULATION: &str = "VXLAN";
@@ -16,6 +19,56 @@ pub(super) fn is_of(cluster: &Cluster) -> bool {
 /// How packets travel between nodes, in the words of cluster.yaml.
 pub(super) fn encapsulation(cluster: &Cluster) -> &str {
     cluster.network.options.get("encapsulation").and_then(Value::as_str).unwrap_or(ENCAPSULATION)
+}
+
+/// Which packets between nodes travel inside others, in the words of upstream's pool: all, those to nodes of another network, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Encapsulation {
+    pub vxlan: &'static str,
+    pub ipip: &'static str,
+}
+
+impl Encapsulation {
+    pub(super) fn of(cluster: &Cluster) -> Self {
+        const NEVER: &str = "Never";
+        let (vxlan, ipip) = match encapsulation(cluster) {
+            "VXLANCrossSubnet" => ("CrossSubnet", NEVER),
+            "IPIP" => (NEVER, "Always"),
+            "IPIPCrossSubnet" => (NEVER, "CrossSubnet"),
+            "None" => (NEVER, NEVER),
+            _ => ("Always", NEVER),
+        };
+        Self { vxlan, ipip }
+    }
+
+    /// Whether nodes learn by BGP where pods are: Felix sets routes for VXLAN only.
+    pub(super) fn needs_bird(self) -> bool {
+        self.vxlan == "Never"
+    }
+}
+
+/// Whether nodes of a cluster tell each other by BGP where pods are.
+pub(super) fn has_bird(cluster: &Cluster) -> bool {
+    is_of(cluster) && Encapsulation::of(cluster).needs_bird()
+}
+
+/// What Calico has on a node, where it is not what it has with VXLAN and without typha.
+pub(super) fn traits(cluster: &Cluster) -> Option<&'static NetworkTraits> {
+    let (bird, ipip) = (has_bird(cluster), Encapsulation::of(cluster).ipip != "Never");
+    match (bird, ipip, typha::replicas(cluster).is_some()) {
+        (false, _, false) => None,
+        (false, _, true) => Some(&calico::WITH_TYPHA),
+        (true, false, false) => Some(&calico::BIRD),
+        (true, false, true) => Some(&calico::BIRD_WITH_TYPHA),
+        (true, true, false) => Some(&calico::IPIP),
+        (true, true, true) => Some(&calico::IPIP_WITH_TYPHA),
+    }
+}
+
+/// What else can be chosen where each node sends packets for pods to the other node itself, whatever is between them; none where it does not.
+pub(super) fn needs_one_link(cluster: &Cluster) -> Option<&'static str> {
+    let plain = is_of(cluster) && encapsulation(cluster) == "None";
+    plain.then_some("set `spec.network.options.encapsulation` to `IPIPCrossSubnet` or `VXLANCrossSubnet`")
 }
 
 /// The prefix length of a node's share.

@@ -1,7 +1,5 @@
 //! typha of Calico: some pods that ask the API servers for all nodes. Upstream wants it from fifty nodes on.
 
-use kubexm_plan::network::NetworkTraits;
-use kubexm_plan::network::calico::WITH_TYPHA;
 use kubexm_spec::cluster::{Cluster, Host, Taint, TaintEffect};
 use serde_json::{Value, json};
 
@@ -47,11 +45,6 @@ pub(super) fn replicas(cluster: &Cluster) -> Option<usize> {
 fn takes(cluster: &Cluster, host: &Host) -> bool {
     let keeps_off = |taint: &Taint| taint.effect != TaintEffect::PreferNoSchedule;
     cluster.roles(&host.name).in_cluster() && !host.taints.iter().any(keeps_off)
-}
-
-/// What Calico has on a node with it.
-pub(super) fn traits(cluster: &Cluster) -> Option<&'static NetworkTraits> {
-    replicas(cluster).map(|_| &WITH_TYPHA)
 }
 
 /// The name of its Service, as Felix reads it.

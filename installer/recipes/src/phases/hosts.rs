@@ -14,7 +14,7 @@ use crate::modules::{
     authorities, control_plane, dns, etcd_listed, images, join, kubernetes, os, packages, route, time, volumes,
 };
 use crate::packages::NodePackages;
-use crate::runtime;
+use crate::{network, runtime};
 
 /// Prepared hosts.
 #[derive(Debug, Default)]
@@ -82,6 +82,7 @@ pub fn prepare<'a>(draft: &mut Draft<'a>, site: &ClusterHosts<'a>) -> Result<Pre
         prepared.stored.insert(&node.host.name, packaged.fork());
         if node.in_cluster() {
             chain.then(route::step(draft, node)?);
+            chain.then(network::pod_networks(draft, node));
             chain.then(volumes::folder(draft.cx, node));
             let (mut runtime, mut kubelet) = (chain.fork(), chain.fork());
             host.runtime(draft, &mut runtime, registry, &serves.images)?;

@@ -82,37 +82,79 @@ fn it_is_applied_from_the_plan_and_its_images_are_on_every_node() {
 }
 
 #[test]
-fn each_encapsulation_is_a_mode_of_the_pool_and_no_probe_asks_bird() {
-    for (options, vxlan) in [
-        (json!({}), "Always"),
-        (json!({"encapsulation": "VXLAN"}), "Always"),
-        (json!({"encapsulation": "VXLANCrossSubnet"}), "CrossSubnet"),
+fn each_encapsulation_is_a_mode_of_the_pool_and_probes_ask_bird_where_it_runs() {
+    for (options, vxlan, ipip) in [
+        (json!({}), "Always", "Never"),
+        (json!({"encapsulation": "VXLAN"}), "Always", "Never"),
+        (json!({"encapsulation": "VXLANCrossSubnet"}), "CrossSubnet", "Never"),
+        (json!({"encapsulation": "IPIP"}), "Never", "Always"),
+        (json!({"encapsulation": "IPIPCrossSubnet"}), "Never", "CrossSubnet"),
+        (json!({"encapsulation": "None"}), "Never", "Never"),
     ] {
-        let all = objects(&checked(cluster(1, options)));
+        let all = objects(&checked(cluster(1, options.clone())));
         let env = env(&all, "calico-node");
-        assert_eq!(
-            (&env["CALICO_IPV4POOL_IPIP"], &env["CALICO_IPV4POOL_VXLAN"]),
-            (&json!("Never"), &json!(vxlan)),
-            "{vxlan}"
-        );
-        assert_eq!(object(&all, "ConfigMap", "calico-config").unwrap()["data"]["calico_backend"], "vxlan");
+        let modes = (&env["CALICO_IPV4POOL_IPIP"], &env["CALICO_IPV4POOL_VXLAN"]);
+        assert_eq!(modes, (&json!(ipip), &json!(vxlan)), "{options}");
+        let bird = vxlan == "Never";
+        let backend = if bird { "bird" } else { "vxlan" };
+        assert_eq!(object(&all, "ConfigMap", "calico-config").unwrap()["data"]["calico_backend"], backend, "{options}");
         let pod = &object(&all, "DaemonSet", "calico-node").unwrap()["spec"]["template"]["spec"]["containers"][0];
-        for probe in ["livenessProbe", "readinessProbe"] {
-            assert!(!pod[probe].to_string().contains("bird"), "{probe}");
+        for (probe, word) in [("livenessProbe", "-bird-live"), ("readinessProbe", "-bird-ready")] {
+            assert_eq!(pod[probe].to_string().contains(word), bird, "{options}: {probe}");
         }
     }
 }
 
+/// Where BIRD runs, a removal finds its routes by the network of pods, which every node has before its kubelet starts, and nodes reach each
+/// other's port of BGP.
 #[test]
-fn what_has_not_run_on_hosts_is_refused_by_name() {
-    for (options, named) in [
-        (json!({"encapsulation": "IPIP"}), "spec.network.options.encapsulation: \"IPIP\""),
-        (json!({"encapsulation": "IPIPCrossSubnet"}), "supported today: VXLAN, VXLANCrossSubnet"),
-        (json!({"encapsulation": "None"}), "spec.network.options.encapsulation: \"None\""),
-    ] {
-        let error = Site::of(cluster(1, options)).create().unwrap_err();
-        assert_eq!(error.exit_code(), ExitCode::Unsupported);
-        assert!(error.to_string().contains(named), "{error}");
+fn nodes_with_bird_have_the_network_of_pods_the_module_and_the_port() {
+    let modules = |plan: &Plan| {
+        let mut ops = plan.steps.iter().filter(|step| step.id.0 == "node2/os.modules").flat_map(|step| &step.ops);
+        let found = ops.find_map(|op| if let Op::KernelModule(op) = op { Some(op.modules.clone()) } else { None });
+        found.unwrap()
+    };
+    for (encapsulation, bird, ipip) in
+        [("VXLAN", false, false), ("None", true, false), ("IPIP", true, true), ("IPIPCrossSubnet", true, true)]
+    {
+        for typha in [false, true] {
+            let options = json!({"encapsulation": encapsulation, "typha": {"enabled": typha}});
+            let cluster = cluster(3, options);
+            let traits = network::of(&cluster).unwrap();
+            let ports: Vec<u16> =
+                [(bird, 179), (typha, 5473)].iter().filter(|(has, _)| *has).map(|(_, p)| *p).collect();
+            assert_eq!(traits.tcp_ports, ports, "{encapsulation}, {typha}");
+            assert_eq!(traits.udp_ports, if bird { &[][..] } else { &[4789] }, "{encapsulation}");
+            assert_eq!(traits.feature_images.contains(&"calico-typha"), typha);
+            let plan = checked(cluster);
+            assert_eq!(modules(&plan).contains(&"ipip".to_owned()), ipip, "{encapsulation}");
+            for node in ["node1", "node2", "node3"] {
+                let step = plan.steps.iter().find(|step| step.id.0 == format!("{node}/network.pods"));
+                assert_eq!(step.is_some(), bird, "{node} with {encapsulation}");
+            }
+        }
+    }
+    let plan = checked(cluster(2, json!({"encapsulation": "None"})));
+    assert!(plan.texts.values().any(|text| text == "POD_NETWORK=10.233.64.0/18\n"));
+    let before = |later: &str, step: &str| {
+        let order = lint::Order::of(&plan);
+        let at = |id: &str| plan.steps.iter().position(|step| step.id.0 == id).unwrap();
+        order.is_earlier(at(step), at(later))
+    };
+    assert!(before("node1/control-plane.init", "node1/network.pods"));
+    assert!(before("node2/join.node", "node2/network.pods"));
+}
+
+#[test]
+fn without_encapsulation_a_router_between_nodes_is_refused() {
+    for (encapsulation, refused) in [("None", true), ("IPIPCrossSubnet", false), ("VXLAN", false)] {
+        let mut site = Site::of(cluster(2, json!({"encapsulation": encapsulation})));
+        site.facts.get_mut("node2").unwrap().interfaces[0].addresses = vec!["10.99.0.12/24".to_owned()];
+        let host = site.cluster.hosts.iter_mut().find(|host| host.name == "node2").unwrap();
+        host.internal_address = Some("10.99.0.12".parse().unwrap());
+        let all = preflight(&site.cx()).into_iter().filter(|finding| finding.check == "one-link");
+        let fixes: Vec<String> = all.map(|finding| finding.fix).collect();
+        assert_eq!(fixes.iter().any(|fix| fix.contains("IPIPCrossSubnet")), refused, "{encapsulation}: {fixes:?}");
     }
 }
 
