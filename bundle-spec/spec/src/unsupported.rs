@@ -8,6 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use serde_json::Value;
 
 use crate::cluster::{
     API_PORT, Cluster, Etcd, EtcdKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
@@ -233,12 +234,17 @@ impl All {
             let instead = "one IPv4 network today, or of podCidr and serviceCidr both families, IPv4 first";
             self.add(!right, &format!("spec.network.{key}"), written, instead);
         }
-        let plugins = [NetworkPlugin::Flannel, NetworkPlugin::None];
+        let plugins = [NetworkPlugin::Flannel, NetworkPlugin::Calico, NetworkPlugin::Cilium, NetworkPlugin::None];
         if both && !plugins.contains(&network.plugin) {
             let words: Vec<&str> = plugins.iter().map(|plugin| plugin.word()).collect();
             let instead = format!("pods have both families with {} today", words.join(", "));
             self.add(true, "spec.network.podCidr", network.plugin.word(), &instead);
         }
+        // There is no IP in IP for IPv6, and BIRD's routes have run with one family.
+        let encapsulation = network.options.get("encapsulation").and_then(Value::as_str).unwrap_or("VXLAN");
+        let bird = network.plugin == NetworkPlugin::Calico && !encapsulation.starts_with("VXLAN");
+        let instead = "pods have both families with VXLAN or VXLANCrossSubnet today";
+        self.add(both && bird, "spec.network.options.encapsulation", encapsulation, instead);
     }
 
     fn load_balancer(&mut self, mode: &LoadBalancerMode) {

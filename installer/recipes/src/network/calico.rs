@@ -30,6 +30,9 @@ const API: &str = "kubernetes-services-endpoint";
 const RECORD: &str = "network.calico";
 /// At its pods: which settings they have read when they started.
 const CONFIG_DIGEST: &str = "kubexm.io/config";
+/// As upstream writes it, and with what its configuration of IPAM has for pods of two families.
+const IPAM: &str = r#""type": "calico-ipam""#;
+const BOTH_FAMILIES: &str = r#""type": "calico-ipam", "assign_ipv4": "true", "assign_ipv6": "true""#;
 /// Plugins of CNI that the bundle brings itself. Upstream's image has its own copies of some and would overwrite them, and flannel's.
 const OTHER_PLUGINS: &str = "bandwidth,bridge,dhcp,dummy,firewall,flannel,host-device,host-local,ipvlan,loopback,macvlan,portmap,ptp,\
                              sbr,static,tap,tuning,vlan,vrf";
@@ -106,6 +109,10 @@ fn config(cluster: &Cluster, manifest: &mut Manifest) {
         // Zero: as the host's link has it, less what the encapsulation needs.
         config.set("/data/veth_mtu", mtu.unwrap_or(0).to_string());
         config.set("/data/typha_service_name", typha::service(cluster));
+        if cluster.network.has_two_stacks() {
+            // The plugin gives pods an address of IPv4 alone unless it is told otherwise.
+            config.replace("/data/cni_network_config", IPAM, BOTH_FAMILIES);
+        }
     });
 }
 
@@ -116,6 +123,14 @@ fn node(cx: &PlanContext<'_>, manifest: &mut Manifest) {
         set.container(NODE, |mut container| {
             set_pool(cluster, &mut container);
             container.put_env("IP_AUTODETECTION_METHOD", &autodetection(cluster));
+            for v6 in cluster.network.more_pod_cidrs.first() {
+                container.env("FELIX_IPV6SUPPORT", "true");
+                container.put_env("IP6", "autodetect");
+                container.put_env("IP6_AUTODETECTION_METHOD", &autodetection(cluster));
+                container.put_env("CALICO_IPV6POOL_CIDR", &v6.to_string());
+                container.env("CALICO_IPV6POOL_VXLAN", Encapsulation::of(cluster).vxlan);
+                container.put_env("CALICO_IPV6POOL_NAT_OUTGOING", &pool::nat_outgoing(cluster).to_string());
+            }
             if let Some(pattern) = mtu_links(cx) {
                 container.put_env("FELIX_MTUIFACEPATTERN", &pattern);
             }

@@ -107,6 +107,14 @@ impl Found<'_> {
         }
     }
 
+    /// Puts another text in the place of one that is there once.
+    pub fn replace(&mut self, path: &str, text: &str, by: &str) {
+        match self.object.pointer_mut(path) {
+            Some(Value::String(place)) if place.matches(text).count() == 1 => *place = place.replace(text, by),
+            _ => self.problems.push(format!("{} has no {text:?} in {path}, or more than one", self.name)),
+        }
+    }
+
     /// Notes something at its pods: when it is another text, they are replaced.
     pub fn annotate_pods(&mut self, name: &str, text: &str) {
         match self.object.pointer_mut("/spec/template/metadata").and_then(Value::as_object_mut) {
@@ -188,7 +196,10 @@ mod tests {
     #[test]
     fn what_is_there_is_changed() {
         let mut manifest = Manifest::read(TEXT).unwrap();
-        manifest.object("ConfigMap", "config", |mut config| config.set("/data/a", "2"));
+        manifest.object("ConfigMap", "config", |mut config| {
+            config.set("/data/a", "1, 3");
+            config.replace("/data/a", "1, 3", "2");
+        });
         let digest = manifest.digest(&["config", "of nobody"]);
         manifest.object("DaemonSet", "node", |mut node| {
             node.annotate_pods("a/b", "c");
@@ -219,6 +230,7 @@ mod tests {
         manifest.object("ConfigMap", "nowhere", |_| ());
         manifest.object("ConfigMap", "config", |mut config| {
             config.set("/data/b", "2");
+            config.replace("/data/a", "2", "3");
             config.annotate_pods("a/b", "c");
         });
         manifest.object("DaemonSet", "node", |mut node| {
@@ -238,6 +250,7 @@ mod tests {
                 "it has no Service typha",
                 "it has no ConfigMap nowhere",
                 "ConfigMap config has no /data/b",
+                "ConfigMap config has no \"2\" in /data/a, or more than one",
                 "ConfigMap config has no pods",
                 "DaemonSet node has no container third",
                 "container first of DaemonSet node has no variables",

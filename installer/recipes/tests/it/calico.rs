@@ -145,6 +145,52 @@ fn nodes_with_bird_have_the_network_of_pods_the_module_and_the_port() {
     assert!(before("node2/join.node", "node2/network.pods"));
 }
 
+/// Both hosts and both networks have a family each.
+fn with_two_stacks(mut cluster: Cluster) -> Cluster {
+    cluster.network.more_pod_cidrs = vec!["fd85:1::/56".parse().unwrap()];
+    cluster.network.more_service_cidrs = vec!["fd85:2::/112".parse().unwrap()];
+    for (number, host) in cluster.hosts.iter_mut().enumerate() {
+        host.more_internal_addresses = vec![format!("fd00::{}", 11 + number).parse().unwrap()];
+    }
+    cluster
+}
+
+#[test]
+fn with_two_stacks_there_is_a_pool_of_each_family_and_the_plugin_gives_addresses_of_both() {
+    for (options, vxlan) in
+        [(json!({}), "Always"), (json!({"encapsulation": "VXLANCrossSubnet", "natOutgoing": false}), "CrossSubnet")]
+    {
+        let nat = options["natOutgoing"].as_bool().unwrap_or(true).to_string();
+        let all = objects(&checked(with_two_stacks(cluster(2, options))));
+        let env = env(&all, "calico-node");
+        for (name, value) in [
+            ("FELIX_IPV6SUPPORT", "true"),
+            ("IP6", "autodetect"),
+            ("IP6_AUTODETECTION_METHOD", "kubernetes-internal-ip"),
+            ("CALICO_IPV4POOL_CIDR", "10.233.64.0/18"),
+            ("CALICO_IPV6POOL_CIDR", "fd85:1::/56"),
+            ("CALICO_IPV6POOL_VXLAN", vxlan),
+            ("CALICO_IPV6POOL_NAT_OUTGOING", nat.as_str()),
+        ] {
+            assert_eq!(env[name], value, "{name} with {vxlan}");
+        }
+        let config = &object(&all, "ConfigMap", "calico-config").unwrap()["data"]["cni_network_config"];
+        let text = config.as_str().unwrap().replace("__CNI_MTU__", "0");
+        let config: Value = serde_json::from_str(&text).unwrap();
+        let ipam = json!({"type": "calico-ipam", "assign_ipv4": "true", "assign_ipv6": "true"});
+        assert_eq!(config["plugins"][0]["ipam"], ipam);
+    }
+    let all = objects(&checked(cluster(2, json!({}))));
+    let of_one = env(&all, "calico-node");
+    assert_eq!((&of_one["FELIX_IPV6SUPPORT"], &of_one["IP6"]), (&json!("false"), &Value::Null));
+    for encapsulation in ["IPIP", "IPIPCrossSubnet", "None"] {
+        let error =
+            Site::of(with_two_stacks(cluster(2, json!({"encapsulation": encapsulation})))).create().unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Unsupported);
+        assert!(error.to_string().contains("pods have both families with VXLAN"), "{error}");
+    }
+}
+
 #[test]
 fn without_encapsulation_a_router_between_nodes_is_refused() {
     for (encapsulation, refused) in [("None", true), ("IPIPCrossSubnet", false), ("VXLAN", false)] {

@@ -39,6 +39,22 @@ fn cilium(options: Value, change: impl Fn(&mut Cluster)) -> (Site, Plan) {
 }
 
 #[test]
+fn with_two_stacks_its_agents_give_pods_addresses_of_both_families() {
+    let (_, plan) = cilium(json!({}), |cluster| {
+        cluster.network.more_pod_cidrs = vec!["fd85:1::/56".parse().unwrap()];
+        cluster.network.more_service_cidrs = vec!["fd85:2::/112".parse().unwrap()];
+        for (number, host) in cluster.hosts.iter_mut().enumerate() {
+            host.more_internal_addresses = vec![format!("fd00::{}", 11 + number).parse().unwrap()];
+        }
+    });
+    let values = Value::Object(values(&plan, releases(&plan)[0].1));
+    assert_eq!((&values["ipv4"], &values["ipv6"]), (&json!({"enabled": true}), &json!({"enabled": true})));
+    let ipam = &values["ipam"];
+    assert_eq!(ipam["mode"], "kubernetes", "each node's ranges are those that it has in the API");
+    assert_eq!(ipam["operator"]["clusterPoolIPv6PodCIDRList"], json!(["fd85:1::/56"]));
+}
+
+#[test]
 fn cilium_is_the_pod_network_by_its_chart_with_the_values_of_the_site() {
     let (_, plan) =
         cilium(json!({"debug": {"enabled": true}}), |cluster| cluster.network.interface = Some("eth1".to_owned()));
