@@ -43,7 +43,7 @@ typha_leaves() {
 nothing_of_calico() {
   local host found rc=0
   for host in "$@"; do
-    found=$(lab host root "$host" "ip -o link | grep -E 'cali|calico'; ip route | grep -E 'proto (80|bird)|blackhole'; ipset list -name | grep ^cali; iptables-save | grep cali; ls -d /var/lib/calico /run/calico /run/nodeagent /var/log/calico /etc/cni/net.d/calico-kubeconfig /opt/cni/bin/calico 2>/dev/null") || true
+    found=$(lab host root "$host" "ip -o link | grep -E 'cali|calico'; for family in -4 -6; do ip \$family route | grep -E 'proto (80|bird)|blackhole'; done; ipset list -name | grep ^cali; iptables-save | grep cali; ls -d /var/lib/calico /run/calico /run/nodeagent /var/log/calico /etc/cni/net.d/calico-kubeconfig /opt/cni/bin/calico 2>/dev/null") || true
     [ -z "$found" ] || { echo "$host: $found"; rc=1; }
   done
   return "$rc"

@@ -123,7 +123,7 @@ fn node(cx: &PlanContext<'_>, manifest: &mut Manifest) {
         set.container(NODE, |mut container| {
             set_pool(cluster, &mut container);
             container.put_env("IP_AUTODETECTION_METHOD", &autodetection(cluster));
-            for v6 in cluster.network.more_pod_cidrs.first() {
+            if let Some(v6) = cluster.network.more_pod_cidrs.first() {
                 container.env("FELIX_IPV6SUPPORT", "true");
                 container.put_env("IP6", "autodetect");
                 container.put_env("IP6_AUTODETECTION_METHOD", &autodetection(cluster));
