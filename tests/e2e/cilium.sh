@@ -14,7 +14,7 @@ is_network() { lab host root "$1" "ip link show cilium_host && ls /sys/fs/bpf/ci
 nothing_pinned() {
   local host found rc=0
   for host in "$@"; do
-    found=$(lab host root "$host" "find /sys/fs/bpf -mindepth 1 ! -name *.debug; tc qdisc show | grep clsact; ip rule | grep -c . | grep -vx 3")
+    found=$(lab host root "$host" "find /sys/fs/bpf -mindepth 1 ! -name *.debug; tc qdisc show | grep clsact; ip rule | grep -c . | grep -vx 3; ip -6 rule | grep -E 'lookup (2004|2005)|^100:'")
     [ -z "$found" ] || { echo "$host: $found"; rc=1; }
   done
   return "$rc"

@@ -47,7 +47,7 @@ network() {
   ip -o -d link | sed -E 's/^[0-9]+: //; s/@if[0-9]+:/@outside:/; s/ (qlen|promiscuity|numtxqueues|gso|tso|gro|minmtu|maxmtu|addrgenmode) .*//; s/^/link /'
   ip -o addr | sed -E 's/^[0-9]+: //; s/valid_lft.*//; s/^/address /'
   ip route show table all | grep -v ' dev lo ' | sed 's/^/route /'
-  ip rule | sed 's/^/rule /'
+  for family in -4 -6; do ip $family rule | sed "s/^/rule $family /"; done
   ip neigh show nud permanent | sed 's/^/neighbour /'
   find /run/netns -mindepth 1 2> /dev/null | sed 's/^/netns /' || true
 }

@@ -9,7 +9,8 @@ use kubexm_engine::journal::Record;
 use kubexm_engine::sim::Snapshot;
 use kubexm_plan::backup::Archive;
 use kubexm_plan::lint::{self, Order};
-use kubexm_plan::{CONTROLLER, Invariant, Pipeline, Plan, StepId, Undo};
+use kubexm_plan::op::Op;
+use kubexm_plan::{CONTROLLER, Invariant, Pipeline, Plan, Step, StepId, Undo};
 
 use super::compare::{differences, refuse};
 use super::plans::{
@@ -242,15 +243,15 @@ impl<F: Fleet> Case<F> {
 
     /// Law 5: what this pipeline may not break did hold at every point, and holds now.
     pub(super) fn sound(&self, fleet: &F, after: &str) -> Result<(), String> {
-        self.sound_but_for(fleet, None, after)
+        self.sound_but_for(fleet, &BTreeSet::new(), after)
     }
 
-    /// The same, where a step that has no way back failed half-way on a host: its unit may wait there for the restart that
-    /// the run makes once it is begun again.
-    fn sound_but_for(&self, fleet: &F, half_done: Option<&str>, after: &str) -> Result<(), String> {
+    /// The same, but for what waits for the restart that a run makes once it is begun again: `UNIT on HOST ` of steps that failed half-way and
+    /// have no way back.
+    fn sound_but_for(&self, fleet: &F, waiting: &BTreeSet<String>, after: &str) -> Result<(), String> {
         let wanted = self.pipeline.invariants();
         let waits = |invariant: Invariant, text: &str| {
-            invariant == Invariant::LoadedConfig && half_done.is_some_and(|host| text.contains(&format!(" on {host} ")))
+            invariant == Invariant::LoadedConfig && waiting.iter().any(|unit| text.starts_with(unit.as_str()))
         };
         let broken = fleet.broken().into_iter();
         let broken = broken.filter(|(invariant, text)| wanted.contains(invariant) && !waits(*invariant, text));
@@ -266,8 +267,8 @@ impl<F: Fleet> Case<F> {
     /// Law 1: everything is as before; where something irreversible was done, all that it and what it builds on did not
     /// touch.
     pub(super) fn unwound(&self, fleet: &F, run: &Carried<'_>, outcome: Outcome, after: &str) -> Result<(), String> {
-        let failed = if outcome == Outcome::Stuck { self.failed_without_way_back(run)? } else { None };
-        self.sound_but_for(fleet, failed.as_deref(), after)?;
+        let waiting = if outcome == Outcome::Stuck { self.waiting(run)? } else { BTreeSet::new() };
+        self.sound_but_for(fleet, &waiting, after)?;
         let start = self.start.snapshot();
         let without = match outcome {
             Outcome::RolledBack => BTreeSet::new(),
@@ -277,16 +278,22 @@ impl<F: Fleet> Case<F> {
         refuse(differences(&fleet.snapshot(), &start, &without), after)
     }
 
-    /// The host of a step that failed and has no way back, if there is one.
-    fn failed_without_way_back(&self, run: &Carried<'_>) -> Result<Option<String>, String> {
-        let failed: BTreeSet<StepId> = run
-            .records()?
-            .into_iter()
-            .filter_map(|record| if let Record::StepFailed { step, .. } = record { Some(step) } else { None })
-            .collect();
-        let mut steps = self.plan().steps.iter();
-        let step = steps.find(|step| failed.contains(&step.id) && matches!(step.undo, Undo::Irreversible { .. }));
-        Ok(step.map(|step| step.host.clone()))
+    /// The units that steps without a way back restart, of those that failed last: `kubexm-etcd.service on etcd3 `.
+    fn waiting(&self, run: &Carried<'_>) -> Result<BTreeSet<String>, String> {
+        let mut failed: BTreeSet<StepId> = BTreeSet::new();
+        for record in run.records()? {
+            match record {
+                Record::StepFailed { step, .. } => drop(failed.insert(step)),
+                Record::StepDone { step, .. } => drop(failed.remove(&step)),
+                _ => {}
+            }
+        }
+        let no_way_back = |step: &&Step| failed.contains(&step.id) && matches!(step.undo, Undo::Irreversible { .. });
+        let units = self.plan().steps.iter().filter(no_way_back).flat_map(|step| {
+            let name = |op: &Op| if let Op::Unit(unit) = op { Some(unit.name.clone()) } else { None };
+            step.ops.iter().filter_map(name).map(|unit| format!("{unit} on {} ", step.host))
+        });
+        Ok(units.collect())
     }
 
     /// Hosts with something that a run could not roll back, by what its plan says is irreversible; refuses a run that is

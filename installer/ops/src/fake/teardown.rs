@@ -59,12 +59,12 @@ pub(super) fn ip(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError
         }
         _ => {}
     }
-    if let ["-4", "-json", "address", "show", "dev", link] = args {
+    if let ["-4", "-oneline", "address", "show", "dev", link] = args {
         let addresses = listed(system, "ip-addresses");
-        let of_link = addresses.lines().filter_map(|line| line.strip_prefix(&format!("{link} "))?.split_once('/'));
-        let shown = |(local, prefix): (&str, &str)| serde_json::json!({"local": local, "prefixlen": prefix.parse::<u8>().unwrap_or_default()});
-        let all: Vec<_> = of_link.map(shown).collect();
-        return Ok(Output::text(serde_json::json!([{"ifname": link, "addr_info": all}]).to_string()));
+        let of_link = addresses.lines().filter_map(|line| line.strip_prefix(&format!("{link} ")));
+        let shown =
+            |address: &str| format!("7: {link}    inet {address} scope global {link}\\       valid_lft forever\n");
+        return Ok(Output::text(of_link.map(shown).collect::<String>()));
     }
     if let ["-4", words @ ..] = args
         && let ["-json", "address", "show", "to", address] | ["address", "delete", address, "dev", _] = words

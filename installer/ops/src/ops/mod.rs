@@ -50,4 +50,5 @@ pub(crate) mod swap_off;
 pub(crate) mod sysctl;
 pub(crate) mod timezone;
 mod unit;
+mod unmanaged_links;
 mod unpacked;

@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use kubexm_plan::network::{self, PodRoutes};
 use kubexm_plan::op::reset::ASIDE;
-use serde::Deserialize;
 
 use super::mounts;
 use crate::system::Program;
@@ -72,12 +71,14 @@ impl Pods {
     }
 
     /// Whether it is to a part of them, and of a protocol that such routes have: a network of the host itself is none of the pods'.
-    fn have_route(&self, protocol: &str, destination: &str) -> bool {
+    fn have_route(&self, protocol: &str, destination: &str, is_block: bool) -> bool {
         // One to a single address that was added without a protocol stays: it is an operator's, since nodes have more of them.
         let parsed = if protocol == BOOT { destination.parse().ok() } else { parsed(destination) };
         let Some(destination) = parsed else { return false };
         self.0.iter().any(|(known, networks)| {
-            known.protocols.contains(&protocol) && networks.iter().any(|pods| is_part(pods, &destination))
+            // A node's share may be all of it where there is one node.
+            let within = |pods: &IpNet| is_part(pods, &destination) || (is_block && *pods == destination);
+            known.protocols.contains(&protocol) && networks.iter().any(within)
         })
     }
 
@@ -111,7 +112,9 @@ fn places(machine: &Machine, file: &str) -> Vec<PathBuf> {
 
 fn routes_in(listed: &str, family: &'static str, going: &[String], pods: &Pods) -> Vec<Route> {
     let is_ours = |protocol: &str| network::any().any(|network| network.route_protocols.contains(&protocol));
-    let read = |line: &str| {
+    // The hops of a route with several are on lines of their own, after it.
+    let is_hop = |line: &str| line.starts_with(char::is_whitespace);
+    let read = |(line, more): (&str, bool)| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let after = |name: &str| words.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1]);
         let protocol = after("proto").unwrap_or(BOOT);
@@ -122,14 +125,16 @@ fn routes_in(listed: &str, family: &'static str, going: &[String], pods: &Pods) 
         // Without a default route a host may be out of reach, and no network of pods needs one.
         let destination = words.get(target).filter(|destination| **destination != "default")?;
         // By way of another host, or nowhere: what leads to a link is of what is behind it.
-        let of_pods = (after("via").is_some() || target == 1) && pods.have_route(protocol, destination);
+        let is_block = target == 1;
+        let of_pods = (after("via").is_some() || more || is_block) && pods.have_route(protocol, destination, is_block);
         if !of_pods && !is_ours(protocol) {
             return None;
         }
         let words = words[..=target].iter().map(|word| (*word).to_owned()).collect();
         Some(Route { family, words, protocol: protocol.to_owned() })
     };
-    listed.lines().filter_map(read).collect()
+    let followed = listed.lines().skip(1).map(is_hop).chain([false]);
+    listed.lines().zip(followed).filter(|(line, _)| !is_hop(line)).filter_map(read).collect()
 }
 
 /// An address of a node's share on a link of the kernel's, which stays.
@@ -144,19 +149,6 @@ impl Borrowed {
     pub(super) fn text(&self) -> String {
         format!("address {} on {}", self.address, self.link)
     }
-}
-
-/// As `ip -json` shows it.
-#[derive(Deserialize)]
-struct Shown {
-    #[serde(default)]
-    addr_info: Vec<Address>,
-}
-
-#[derive(Deserialize)]
-struct Address {
-    local: IpAddr,
-    prefixlen: u8,
 }
 
 /// The addresses that pods of a network have given to such links.
@@ -175,13 +167,14 @@ fn addresses_of(machine: &Machine, link: &str) -> Result<Vec<IpNet>, OpError> {
     if !machine.path(format!("/sys/class/net/{link}")).exists() {
         return Ok(Vec::new());
     }
-    let listed = machine.run(&Program::new("ip").args(["-4", "-json", "address", "show", "dev", link]))?;
-    let listed: Vec<Shown> = match listed.stdout.trim_ascii() {
-        b"" => Vec::new(),
-        json => serde_json::from_slice(json).map_err(|error| OpError::other(format!("ip -json: {error}")))?,
-    };
-    let addresses = listed.into_iter().flat_map(|link| link.addr_info);
-    Ok(addresses.filter_map(|address| IpNet::new(address.local, address.prefixlen).ok()).collect())
+    let listed = machine.run(&Program::new("ip").args(["-4", "-oneline", "address", "show", "dev", link]))?.stdout();
+    Ok(listed.lines().filter_map(address_in).collect())
+}
+
+/// `7: tunl0    inet 10.233.75.1/32 scope global tunl0\       valid_lft forever`
+fn address_in(line: &str) -> Option<IpNet> {
+    let mut words = line.split_whitespace().skip_while(|word| *word != "inet");
+    words.nth(1)?.parse().ok()
 }
 
 /// Takes them away. A link without any address is left as the kernel has made it: down.
@@ -266,6 +259,10 @@ mod tests {
             10.233.91.0/26 via 10.77.0.14 dev tunl0 proto bird onlink\n\
             10.233.92.0/26 via 10.77.0.15 dev eth0 proto 12\n\
             10.233.93.7 via 10.77.0.16 dev eth0 proto bird\n\
+            10.233.95.0/26 proto bird metric 1024\n\
+            \tnexthop via 10.77.0.18 dev eth0 weight 1\n\
+            \tnexthop via 10.77.0.19 dev eth0 weight 1\n\
+            10.233.96.0/26 dev eth1 proto bird scope link\n\
             10.233.94.0/26 via 10.77.0.17 dev eth0\n";
         let wanted = [
             "route blackhole 10.233.75.0/26",
@@ -273,8 +270,11 @@ mod tests {
             "route 10.233.91.0/26",
             "route 10.233.92.0/26",
             "route 10.233.93.7",
+            "route 10.233.95.0/26",
         ];
         assert_eq!(found(listed, &CALICOS, &["10.233.64.0/18"]), wanted);
         assert_eq!(found(listed, &CALICOS, &[]), [""; 0], "nothing is written down with VXLAN");
+        let whole = ["route blackhole 10.233.75.0/26"];
+        assert_eq!(found(listed, &CALICOS, &["10.233.75.0/26", "10.233.90.0/26"]), whole, "one node has all of it");
     }
 }

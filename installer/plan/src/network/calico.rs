@@ -14,6 +14,7 @@ pub const POD_NETWORKS: &str = "/etc/kubexm/pod-networks";
 pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     links: &["vxlan.calico", "vxlan-v6.calico", "wireguard.cali", "wg-v6.cali", "bpfin.cali", "bpfout.cali"],
     pod_links: &["cali"],
+    unmanaged: &["*.calico", "*.cali", "cali???????????"],
     // The sets: main ones, and those that are filled before they take a main one's place.
     chains: &["cali-", "cali40", "cali60", "cali4t", "cali6t"],
     rule_comments: &["cali:"],
@@ -54,7 +55,10 @@ pub const BIRD: NetworkTraits = NetworkTraits { udp_ports: &[], tcp_ports: &[179
 pub const BIRD_WITH_TYPHA: NetworkTraits = NetworkTraits { udp_ports: &[], tcp_ports: &[179, 5473], ..WITH_TYPHA };
 
 /// With BIRD, and IP in IP between nodes. Where the kernel has no such link BIRD would set routes without it, and say nothing.
-pub const IPIP: NetworkTraits = NetworkTraits { modules: &["ipip"], ..BIRD };
+pub const IPIP: NetworkTraits = NetworkTraits { modules: &["ipip"], unmanaged: WITH_TUNNEL, ..BIRD };
 
 /// With all of it.
-pub const IPIP_WITH_TYPHA: NetworkTraits = NetworkTraits { modules: &["ipip"], ..BIRD_WITH_TYPHA };
+pub const IPIP_WITH_TYPHA: NetworkTraits =
+    NetworkTraits { modules: &["ipip"], unmanaged: WITH_TUNNEL, ..BIRD_WITH_TYPHA };
+
+const WITH_TUNNEL: &[&str] = &["*.calico", "*.cali", "cali???????????", "tunl0"];

@@ -6,6 +6,7 @@ use super::traits::{NOTHING, NetworkTraits};
 pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     links: &["cilium_host", "cilium_net", "cilium_vxlan", "cilium_geneve", "cilium_wg0", "lxc_health"],
     pod_links: &["lxc"],
+    unmanaged: &["cilium_*", "lxc????????????", "lxc_health"],
     // The sets are of native routing.
     chains: &["CILIUM_", "OLD_CILIUM_", "cilium_node_set_"],
     run: &["/run/cilium"],

@@ -11,6 +11,7 @@ pub const SYSTEM_NAMESPACE: &str = "kube-system";
 /// Traits of every cluster, whatever its network.
 pub const CLUSTER: NetworkTraits = NetworkTraits {
     links: &[IPVS],
+    unmanaged: &[IPVS],
     chains: &["KUBE-", "CNI-"],
     tables: &[("ip", "kube-proxy"), ("ip6", "kube-proxy")],
     namespaces: &[SYSTEM_NAMESPACE],

@@ -7,6 +7,8 @@ use super::traits::{NOTHING, NetworkTraits, PodRoutes};
 /// What it may have on a node, whatever its backend; ports are those of VXLAN.
 pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     links: &["cni0", "flannel.1", "flannel-v6.1", "flannel-wg", "flannel-wg-v6"],
+    // The plugin `bridge` has eight hexadecimal digits in its names, docker seven.
+    unmanaged: &["cni0", "flannel.1", "flannel-v6.1", "flannel-wg", "flannel-wg-v6", "veth????????"],
     bridges: &["cni0"],
     chains: &["FLANNEL-"],
     tables: &[("ip", "flannel-ipv4"), ("ip6", "flannel-ipv6")],

@@ -13,6 +13,7 @@ const SETUP_METRICS_PORT: u16 = 9353;
 /// What it has on a node.
 pub const TRAITS: NetworkTraits = NetworkTraits {
     links: &["nodelocaldns"],
+    unmanaged: &["nodelocaldns"],
     rule_comments: &["NodeLocal DNS Cache:"],
     local_ports: &[METRICS_PORT, HEALTH_PORT, SETUP_METRICS_PORT],
     feature_images: &["k8s-dns-node-cache"],

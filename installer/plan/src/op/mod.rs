@@ -52,6 +52,7 @@ mod swap_off;
 mod sysctl;
 mod timezone;
 mod unit;
+mod unmanaged_links;
 mod unpacked;
 
 use std::collections::BTreeSet;
@@ -111,6 +112,7 @@ pub use swap_off::{SwapOff, Swaps};
 pub use sysctl::{BootValue, Parameters, Sysctl};
 pub use timezone::{Timezone, ZONES, ZoneWas};
 pub use unit::{Started, Unit, UnitState};
+pub use unmanaged_links::{ManagersFiles, UnmanagedLinks};
 pub use unpacked::{AllInto, Placed, Unpacked};
 
 use crate::kind::{AnyOp, Needs, OpKind, RemovalScope, ResetRollback, State};
@@ -129,7 +131,7 @@ macro_rules! ops {
     ([$($then:tt)+] $($with:tt)*) => {
         $($then)+! { [$($with)*]
             File Absent Dir StateDir MoveAside Link Blobs Binary Unpacked RegistryLayout Packages Unit Sysctl KernelModule SwapOff
-            HostsBlock Resolver SelinuxMode SelinuxBooleans Hostname Timezone ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
+            HostsBlock Resolver SelinuxMode SelinuxBooleans Hostname Timezone UnmanagedLinks ImageLoaded Kubeconfig KubeObject NodeUntainted NodeTainted
             NodeLabel NodeAnnotation NodePruned Stamp StaticPodStarted CertificatesRenewed KubeletCertificate EtcdSnapshot EtcdRestored EtcdServers EtcdEndpoints
             AuthorityRenewed KubeconfigAuthority AuthorityPublished HelmRelease ReleaseAbsent Manifests HarborProjects HarborImages BundlesRemoved BlobsRemoved
             RegistryUnlinked RegistryBlobsRemoved HarborImagesRemoved Act Reset

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 
 use kubexm_plan::backup::FROM_BACKUP;
+use kubexm_plan::network::CLUSTER;
 use kubexm_plan::op::{
     Dir, Hostname, HostsBlock, KernelModule, MoveAside, Resolver, SelinuxMode, Stamp, SwapOff, Sysctl, Timezone, Unit,
+    UnmanagedLinks,
 };
 use kubexm_plan::{Step, Undo, runtime, state_folders};
 use kubexm_spec::cluster::{Firewall, ProxyMode, Roles, Selinux};
@@ -94,7 +96,7 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>,
     steps.extend(firewall(cx, node));
     // A host that only serves the registry runs no pods.
     if node.in_cluster() && configures {
-        steps.extend([swap(node), modules(cx, node), sysctls(cx, node)?]);
+        steps.extend([swap(node), modules(cx, node), sysctls(cx, node)?, links(cx, node)?]);
     }
     Ok(steps)
 }
@@ -227,6 +229,16 @@ fn modules(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Step {
         })
         .undo(Undo::RestoreBefore)
         .build()
+}
+
+/// NetworkManager would take links of pods for its own. systemd-networkd, when it starts again, removes routes and rules that it has not made.
+fn links(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
+    let all = std::iter::once(&CLUSTER).chain(network::all_of(cx.cluster)?);
+    let links = all.flat_map(|network| network.unmanaged).map(|link| (*link).to_owned()).collect();
+    Ok(Step::on(node.name(), "os.links", "Have the host's network managers leave the cluster's links alone")
+        .ensure(UnmanagedLinks { links })
+        .undo(Undo::RestoreBefore)
+        .build())
 }
 
 /// After the modules: net.bridge.* does not exist before br_netfilter is loaded. Bridged pod traffic must pass

@@ -30,6 +30,8 @@ const API: &str = "kubernetes-services-endpoint";
 const RECORD: &str = "network.calico";
 /// At its pods: which settings they have read when they started.
 const CONFIG_DIGEST: &str = "kubexm.io/config";
+/// The node's address in the API.
+const INTERNAL_IP: &str = "kubernetes-internal-ip";
 /// As upstream writes it, and with what its configuration of IPAM has for pods of two families.
 const IPAM: &str = r#""type": "calico-ipam""#;
 const BOTH_FAMILIES: &str = r#""type": "calico-ipam", "assign_ipv4": "true", "assign_ipv6": "true""#;
@@ -126,7 +128,8 @@ fn node(cx: &PlanContext<'_>, manifest: &mut Manifest) {
             if let Some(v6) = cluster.network.more_pod_cidrs.first() {
                 container.env("FELIX_IPV6SUPPORT", "true");
                 container.put_env("IP6", "autodetect");
-                container.put_env("IP6_AUTODETECTION_METHOD", &autodetection(cluster));
+                // The one in cluster.yaml, which kubelet was given: an interface may have others, some of which change by themselves.
+                container.put_env("IP6_AUTODETECTION_METHOD", INTERNAL_IP);
                 container.put_env("CALICO_IPV6POOL_CIDR", &v6.to_string());
                 container.env("CALICO_IPV6POOL_VXLAN", Encapsulation::of(cluster).vxlan);
                 container.put_env("CALICO_IPV6POOL_NAT_OUTGOING", &pool::nat_outgoing(cluster).to_string());
@@ -163,7 +166,7 @@ fn set_pool(cluster: &Cluster, container: &mut Container<'_>) {
 fn autodetection(cluster: &Cluster) -> String {
     match &cluster.network.interface {
         Some(interface) => format!("interface=^{}$", literal(interface)),
-        None => "kubernetes-internal-ip".to_owned(),
+        None => INTERNAL_IP.to_owned(),
     }
 }
 

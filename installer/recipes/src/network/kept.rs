@@ -1,8 +1,9 @@
-//! Options of a running network that nothing changes afterwards: its pods read them once, or nodes with different ones do not reach each
-//! other's pods.
+//! What of a running network nothing changes afterwards: its networks of addresses, which every node and the API server were made with, and
+//! options that its pods read once, or with which nodes do not reach each other's pods where they differ.
 
+use ipnet::IpNet;
 use kubexm_plan::ClusterFacts;
-use kubexm_spec::cluster::{Cluster, Keyword as _, NetworkPlugin};
+use kubexm_spec::cluster::{Cluster, Keyword as _, Network, NetworkPlugin};
 use serde_json::{Map, Value};
 
 use super::{flannel, pool};
@@ -25,7 +26,6 @@ fn options(plugin: NetworkPlugin) -> Option<Vec<(&'static str, Value)>> {
 
 /// What was applied to it and is something else in cluster.yaml, as text for people.
 pub(super) fn changed(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> {
-    let Some(options) = options(cluster.network.plugin) else { return Vec::new() };
     let Some(network) = running.applied.as_ref().and_then(|applied| applied.cluster.pointer("/spec/network")) else {
         return Vec::new();
     };
@@ -34,6 +34,8 @@ pub(super) fn changed(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> 
     if plugin != wanted {
         return vec![format!("spec.network.plugin is {wanted}, and the cluster has {plugin}")];
     }
+    let mut changed = networks(cluster, network);
+    let Some(options) = options(cluster.network.plugin) else { return changed };
     let nothing = Map::new();
     let before = network.get("options").and_then(Value::as_object).unwrap_or(&nothing);
     let differs = |(name, default): &(&str, Value)| {
@@ -42,7 +44,32 @@ pub(super) fn changed(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> 
         (before != now)
             .then(|| format!("spec.network.options.{name} is {}, and the cluster has {}", plain(&now), plain(&before)))
     };
-    options.iter().filter_map(differs).collect()
+    changed.extend(options.iter().filter_map(differs));
+    changed
+}
+
+/// The networks of pods and of services. (Where the first control plane has its kubeadm configuration of before, preflight compares that.)
+fn networks(cluster: &Cluster, before: &Value) -> Vec<String> {
+    let own = Network::default();
+    let (now, usual) = (&cluster.network, &own);
+    let each = [
+        ("podCidr", texts(now.pod_cidrs()), texts(usual.pod_cidrs())),
+        ("serviceCidr", texts(now.service_cidrs()), texts(usual.service_cidrs())),
+    ];
+    let differs = |(name, now, usual): (&str, Vec<String>, Vec<String>)| {
+        let before = match before.get(name) {
+            None | Some(Value::Null) => usual,
+            Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            Some(value) => value.as_str().map(str::to_owned).into_iter().collect(),
+        };
+        let text = || format!("spec.network.{name} is {}, and the cluster has {}", now.join(", "), before.join(", "));
+        (before != now).then(text)
+    };
+    each.into_iter().filter_map(differs).collect()
+}
+
+fn texts(networks: impl Iterator<Item = IpNet>) -> Vec<String> {
+    networks.map(|network| network.to_string()).collect()
 }
 
 fn plain(value: &Value) -> String {

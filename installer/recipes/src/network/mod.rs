@@ -50,6 +50,14 @@ pub fn needs_one_link(cluster: &Cluster) -> Option<&'static str> {
     flannel::needs_one_link(cluster).or_else(|| pool::needs_one_link(cluster))
 }
 
+/// The interface by whose address nodes reach each other's pods, where it is not the one of the node's own address.
+pub fn pods_interface(cluster: &Cluster) -> Option<&str> {
+    match cluster.network.plugin {
+        NetworkPlugin::Calico => cluster.network.interface.as_deref(),
+        _ => interface(cluster),
+    }
+}
+
 /// Applies the network from the first control plane; no steps if the operator installs it.
 pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Result<Option<Step>, RecipeError> {
     match draft.cx.cluster.network.plugin {

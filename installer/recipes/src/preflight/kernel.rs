@@ -61,6 +61,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
 fn instead(module: &str) -> &'static str {
     match module {
         "wireguard" => "set another `spec.network.options.backend`",
+        "ipip" => "set another `spec.network.options.encapsulation`",
         module if module.starts_with("ip_vs") => "set `proxyMode: iptables` or `nftables`",
         _ => "boot the kernel whose modules are installed",
     }

@@ -1,6 +1,7 @@
 //! Pod and service networks overlap neither each other nor networks that the hosts reach.
 
 use ipnet::IpNet;
+use kubexm_plan::network::NetworkTraits;
 use kubexm_spec::cluster::overlap;
 
 use crate::network;
@@ -45,6 +46,24 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         .collect();
     for host in input.nodes() {
         overlaps(host, &ours, report);
+        tunnels(host, network::of(cluster).ok(), report);
+    }
+}
+
+/// Links of the kernel's that a network's pods take for their own, with every address that others have given them.
+fn tunnels(host: &ObservedHost<'_>, network: Option<&'static NetworkTraits>, report: &mut Report) {
+    let Some(known) = network.and_then(|network| network.pod_routes).filter(|_| !host.ours) else { return };
+    let taken = host.facts.interfaces.iter().filter(|link| known.links.contains(&link.name.as_str()));
+    for link in taken.filter(|link| !link.addresses.is_empty()) {
+        report.fail(
+            host.name(),
+            format!("{} on {}", link.addresses.join(", "), link.name),
+            "no address there: the pod network takes that link for its own, and removes them",
+            format!(
+                "move them to another link (`ip address delete ADDRESS dev {}`), or name another network",
+                link.name
+            ),
+        );
     }
 }
 

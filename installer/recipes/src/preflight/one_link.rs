@@ -30,7 +30,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
 
 /// The address by which a node is the gateway to its pods, with its network: the node's own, or the first one of the interface that is named.
 fn gateway(input: &PreflightInput<'_>, host: &ObservedHost<'_>) -> Option<IpNet> {
-    let named = network::interface(input.cx.cluster);
+    let named = network::pods_interface(input.cx.cluster);
     let interfaces = host.facts.interfaces.iter().filter(|interface| named.is_none_or(|name| interface.name == name));
     let addresses = interfaces.flat_map(|interface| &interface.addresses);
     let mut addresses =

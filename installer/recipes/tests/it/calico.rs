@@ -161,8 +161,11 @@ fn with_two_stacks_there_is_a_pool_of_each_family_and_the_plugin_gives_addresses
         [(json!({}), "Always"), (json!({"encapsulation": "VXLANCrossSubnet", "natOutgoing": false}), "CrossSubnet")]
     {
         let nat = options["natOutgoing"].as_bool().unwrap_or(true).to_string();
-        let all = objects(&checked(with_two_stacks(cluster(2, options))));
+        let mut site = Site::of(with_two_stacks(cluster(2, options)));
+        site.cluster.network.interface = Some(site.facts().interfaces[0].name.clone());
+        let all = objects(&site.checked());
         let env = env(&all, "calico-node");
+        assert_eq!(env["IP_AUTODETECTION_METHOD"], format!("interface=^{}$", site.facts().interfaces[0].name));
         for (name, value) in [
             ("FELIX_IPV6SUPPORT", "true"),
             ("IP6", "autodetect"),
@@ -189,6 +192,48 @@ fn with_two_stacks_there_is_a_pool_of_each_family_and_the_plugin_gives_addresses
         assert_eq!(error.exit_code(), ExitCode::Unsupported);
         assert!(error.to_string().contains("pods have both families with VXLAN"), "{error}");
     }
+}
+
+/// Felix removes every other address from that link when it starts, with VXLAN as well.
+#[test]
+fn addresses_of_others_on_the_kernels_tunnel_are_not_lost() {
+    for (plugin, ours, refused) in
+        [(NetworkPlugin::Calico, false, true), (NetworkPlugin::Calico, true, false), (NetworkPlugin::Flannel, false, false)]
+    {
+        let mut wanted = cluster(1, json!({}));
+        wanted.network.plugin = plugin;
+        let mut site = Site::of(wanted);
+        let facts = site.facts();
+        let mut tunnel = facts.interfaces[0].clone();
+        (tunnel.name, tunnel.addresses) = ("tunl0".to_owned(), vec!["198.51.100.9/32".to_owned()]);
+        facts.interfaces.push(tunnel);
+        if ours {
+            site.join_all_but("nobody");
+        }
+        let found = preflight(&site.cx()).into_iter().find(|finding| finding.found == "198.51.100.9/32 on tunl0");
+        assert_eq!(found.map(|finding| finding.severity), refused.then_some(Severity::Fail), "{plugin}, ours: {ours}");
+    }
+}
+
+/// Nodes and API server were made with them.
+#[test]
+fn a_running_cluster_keeps_its_networks() {
+    let (_, running) = Site::running(&cluster(2, json!({})));
+    let said = |change: &dyn Fn(&mut Cluster)| {
+        let mut wanted = cluster(2, json!({}));
+        change(&mut wanted);
+        network::unchanged(&wanted, &running).map_err(|error| error.to_string()).err().unwrap_or_default()
+    };
+    assert_eq!(said(&|_| ()), "");
+    let other = said(&|cluster| cluster.network.pod_cidr = "10.9.0.0/16".parse().unwrap());
+    assert!(other.contains("spec.network.podCidr is 10.9.0.0/16, and the cluster has 10.233.64.0/18"), "{other}");
+    let both = said(&|cluster| *cluster = with_two_stacks(cluster.clone()));
+    for text in ["podCidr is 10.233.64.0/18, fd85:1::/56, and the cluster has 10.233.64.0/18", "serviceCidr is "] {
+        assert!(both.contains(text), "{both}");
+    }
+    let (_, running) = Site::running(&with_two_stacks(cluster(2, json!({}))));
+    assert!(network::unchanged(&with_two_stacks(cluster(2, json!({}))), &running).is_ok());
+    assert!(network::unchanged(&cluster(2, json!({})), &running).is_err(), "nor does it lose one");
 }
 
 #[test]
