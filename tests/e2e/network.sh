@@ -10,6 +10,17 @@ bundle_of() {
 install_of() {
   install "$2" --bundle "$WORK/$1.tar.zst" -f "$WORK/$1.yaml" --allow-unsigned --accept-new-host-keys -y "${@:3}"
 }
+# networkd_again HOST: the host's systemd-networkd starts again, and every route and rule of routing is still there
+networkd_again() {
+  local before after
+  before=$(routes_of "$1") || return 1
+  lab host root "$1" "systemctl restart systemd-networkd && sleep 2 && systemctl is-active systemd-networkd" || return 1
+  after=$(routes_of "$1") || return 1
+  diff <(echo "$before") <(echo "$after")
+}
+routes_of() { lab host root "$1" "for family in -4 -6; do ip \$family rule; ip \$family route show table main; done"; }
+# is_unmanaged HOST LINK: by kubexm's own file
+is_unmanaged() { lab host root "$1" "networkctl status $2 | grep -w unmanaged && networkctl status $2 | grep 'Network File: /etc/systemd/network/00-kubexm.network'"; }
 nodes_ready() { [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = "$1" ]; }
 nothing_to_do() {
   install_of "$1" create --json > "$WORK/again.jsonl" || { tail -n 3 "$WORK/again.jsonl"; return 1; }

@@ -25,6 +25,7 @@ for host in "${FLEET[@]}"; do check "Cilium is the network of $host" is_network 
 check "addresses are of the ranges that the nodes have in the API" ranges_are_used
 check "pods reach each other across hosts, and a service by its name" across_hosts
 check "no packet left, no name of the outside was asked" no_way_out
+check "systemd-networkd starts again, and routes and rules stay" networkd_again n2
 check "a second create changes nothing" nothing_to_do cilium
 booted=$(date -u +%FT%TZ)
 check "both hosts reboot" lab host reboot --all

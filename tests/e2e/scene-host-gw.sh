@@ -32,6 +32,8 @@ without_tunnel() {
 }
 check "packets of pods travel without a tunnel" without_tunnel
 check "pods reach each other across hosts, and a service by its name" across_hosts
+check "systemd-networkd leaves the links of pods alone" is_unmanaged n2 cni0
+check "it starts again, and routes to pods stay" networkd_again n2
 check "a second create changes nothing" nothing_to_do host-gw
 check "another backend is refused by name" says 53 "backend is vxlan, and the cluster has host-gw" install_of direct create
 booted=$(date -u +%FT%TZ)
