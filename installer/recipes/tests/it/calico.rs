@@ -197,9 +197,11 @@ fn with_two_stacks_there_is_a_pool_of_each_family_and_the_plugin_gives_addresses
 /// Felix removes every other address from that link when it starts, with VXLAN as well.
 #[test]
 fn addresses_of_others_on_the_kernels_tunnel_are_not_lost() {
-    for (plugin, ours, refused) in
-        [(NetworkPlugin::Calico, false, true), (NetworkPlugin::Calico, true, false), (NetworkPlugin::Flannel, false, false)]
-    {
+    for (plugin, ours, refused) in [
+        (NetworkPlugin::Calico, false, true),
+        (NetworkPlugin::Calico, true, false),
+        (NetworkPlugin::Flannel, false, false),
+    ] {
         let mut wanted = cluster(1, json!({}));
         wanted.network.plugin = plugin;
         let mut site = Site::of(wanted);
