@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use kubexm_plan::network::calico::POD_NETWORKS;
+use kubexm_plan::network::NetworkTraits;
+use kubexm_plan::network::calico::{BIRD, BIRD_WITH_TYPHA, IPIP, IPIP_WITH_TYPHA, POD_NETWORKS, WITH_TYPHA};
 use kubexm_plan::op::Manifests;
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::cluster::{Cluster, ProxyMode};
@@ -38,6 +39,19 @@ const BOTH_FAMILIES: &str = r#""type": "calico-ipam", "assign_ipv4": "true", "as
 /// Plugins of CNI that the bundle brings itself. Upstream's image has its own copies of some and would overwrite them, and flannel's.
 const OTHER_PLUGINS: &str = "bandwidth,bridge,dhcp,dummy,firewall,flannel,host-device,host-local,ipvlan,loopback,macvlan,portmap,ptp,\
                              sbr,static,tap,tuning,vlan,vrf";
+
+/// What Calico has on a node, where it is not what it has with VXLAN and without typha.
+pub(super) fn traits(cluster: &Cluster) -> Option<&'static NetworkTraits> {
+    let (bird, ipip) = (pool::has_bird(cluster), Encapsulation::of(cluster).ipip != "Never");
+    match (bird, ipip, typha::replicas(cluster).is_some()) {
+        (false, _, false) => None,
+        (false, _, true) => Some(&WITH_TYPHA),
+        (true, false, false) => Some(&BIRD),
+        (true, false, true) => Some(&BIRD_WITH_TYPHA),
+        (true, true, false) => Some(&IPIP),
+        (true, true, true) => Some(&IPIP_WITH_TYPHA),
+    }
+}
 
 /// Applies the manifest. How a node finds its MTU depends on the links of all, and typha on how many they are.
 pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Result<Step, RecipeError> {

@@ -29,7 +29,7 @@ pub fn of(cluster: &Cluster) -> Result<&'static NetworkTraits, RecipeError> {
     let plugin = cluster.network.plugin;
     let of_its_options = match plugin {
         NetworkPlugin::Flannel => flannel::traits(cluster),
-        NetworkPlugin::Calico => pool::traits(cluster),
+        NetworkPlugin::Calico => calico::traits(cluster),
         _ => None,
     };
     of_its_options.or_else(|| network::of(plugin)).ok_or_else(|| unsupported(plugin))

@@ -1,10 +1,7 @@
 //! Calico's pool of addresses. The first of its nodes makes it from the manifest, once: what it is does not follow a changed manifest.
 
-use kubexm_plan::network::{NetworkTraits, calico};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin};
 use serde_json::Value;
-
-use super::typha;
 
 /// Calico's own values.
 pub(super) const ENCAPSULATION: &str = "VXLAN";
@@ -50,19 +47,6 @@ impl Encapsulation {
 /// Whether nodes of a cluster tell each other by BGP where pods are.
 pub(super) fn has_bird(cluster: &Cluster) -> bool {
     is_of(cluster) && Encapsulation::of(cluster).needs_bird()
-}
-
-/// What Calico has on a node, where it is not what it has with VXLAN and without typha.
-pub(super) fn traits(cluster: &Cluster) -> Option<&'static NetworkTraits> {
-    let (bird, ipip) = (has_bird(cluster), Encapsulation::of(cluster).ipip != "Never");
-    match (bird, ipip, typha::replicas(cluster).is_some()) {
-        (false, _, false) => None,
-        (false, _, true) => Some(&calico::WITH_TYPHA),
-        (true, false, false) => Some(&calico::BIRD),
-        (true, false, true) => Some(&calico::BIRD_WITH_TYPHA),
-        (true, true, false) => Some(&calico::IPIP),
-        (true, true, true) => Some(&calico::IPIP_WITH_TYPHA),
-    }
 }
 
 /// What else can be chosen where each node sends packets for pods to the other node itself, whatever is between them; none where it does not.
