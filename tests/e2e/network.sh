@@ -19,8 +19,9 @@ networkd_again() {
   diff <(echo "$before") <(echo "$after")
 }
 routes_of() { lab host root "$1" "for family in -4 -6; do ip \$family rule; ip \$family route show table main; done"; }
-# is_unmanaged HOST LINK: by kubexm's own file
-is_unmanaged() { lab host root "$1" "networkctl status $2 | grep -w unmanaged && networkctl status $2 | grep 'Network File: /etc/systemd/network/00-kubexm.network'"; }
+# wants_all HOST: a file of the operator's has systemd-networkd ask for addresses on every link
+wants_all() { lab host root "$1" "printf '[Match]\\nName=cni* flannel* veth*\\n\\n[Network]\\nDHCP=ipv4\\n' > /etc/systemd/network/90-theirs.network && networkctl reload"; }
+is_unmanaged() { lab host root "$1" "networkctl status $2 | grep -w unmanaged"; }
 nodes_ready() { [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = "$1" ]; }
 nothing_to_do() {
   install_of "$1" create --json > "$WORK/again.jsonl" || { tail -n 3 "$WORK/again.jsonl"; return 1; }

@@ -18,6 +18,7 @@ check "a bundle is built" bundle_of host-gw
 for other in direct wireguard; do ln -f "$WORK/host-gw.tar.zst" "$WORK/$other.tar.zst"; done
 lab host up n1 10.77.0.11 n2 10.77.0.12
 lab host root n2 ip route add 10.99.0.0/16 via 10.77.0.1
+wants_all n2
 states before
 without_module() { says 53 "no kernel module wireguard" install_of wireguard create; }
 has_module() { lab host root n1 "modinfo wireguard || [ -e /sys/module/wireguard ]"; }
