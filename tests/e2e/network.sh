@@ -20,7 +20,7 @@ networkd_again() {
 }
 routes_of() { lab host root "$1" "for family in -4 -6; do ip \$family rule; ip \$family route show table main; done"; }
 # wants_all HOST: a file of the operator's has systemd-networkd ask for addresses on every link
-wants_all() { lab host root "$1" "printf '[Match]\\nName=cni* flannel* veth*\\n\\n[Network]\\nDHCP=ipv4\\n' > /etc/systemd/network/90-theirs.network && networkctl reload"; }
+wants_all() { lab host root "$1" "printf '[Match]\\nName=cni* flannel* veth*\\n\\n[Network]\\nDHCP=ipv4\\n' > /etc/systemd/network/90-theirs.network"; }
 is_unmanaged() { lab host root "$1" "networkctl status $2 | grep -w unmanaged"; }
 nodes_ready() { [ "$(kubectl_on n1 get nodes --no-headers | grep -c ' Ready ')" = "$1" ]; }
 nothing_to_do() {

@@ -18,7 +18,6 @@ check "a bundle is built" bundle_of host-gw
 for other in direct wireguard; do ln -f "$WORK/host-gw.tar.zst" "$WORK/$other.tar.zst"; done
 lab host up n1 10.77.0.11 n2 10.77.0.12
 lab host root n2 ip route add 10.99.0.0/16 via 10.77.0.1
-wants_all n2
 states before
 without_module() { says 53 "no kernel module wireguard" install_of wireguard create; }
 has_module() { lab host root n1 "modinfo wireguard || [ -e /sys/module/wireguard ]"; }
@@ -33,8 +32,10 @@ without_tunnel() {
 }
 check "packets of pods travel without a tunnel" without_tunnel
 check "pods reach each other across hosts, and a service by its name" across_hosts
-check "systemd-networkd leaves the links of pods alone" is_unmanaged n2 cni0
-check "it starts again, and routes to pods stay" networkd_again n2
+wants_all n2
+check "systemd-networkd starts again, and routes to pods stay" networkd_again n2
+check "it leaves the links of pods alone, whatever the operator's file says" is_unmanaged n2 cni0
+lab host root n2 rm /etc/systemd/network/90-theirs.network
 check "a second create changes nothing" nothing_to_do host-gw
 check "another backend is refused by name" says 53 "backend is vxlan, and the cluster has host-gw" install_of direct create
 booted=$(date -u +%FT%TZ)

@@ -7,8 +7,9 @@ use crate::path_state::{Look, PathState, PutBack};
 use crate::system::Program;
 use crate::{Converge, Machine, OpError, Wave};
 
-const NETWORK_MANAGER_FOLDER: &str = "/etc/NetworkManager";
-/// Where systems have it, by whether /lib is a link.
+/// Where systems have it. Its folder in /etc other packages make, too.
+const NETWORK_MANAGER_PROGRAMS: [&str; 2] = ["/usr/sbin/NetworkManager", "/usr/bin/NetworkManager"];
+/// By whether /lib is a link.
 const NETWORKD_PROGRAMS: [&str; 2] = ["/usr/lib/systemd/systemd-networkd", "/lib/systemd/systemd-networkd"];
 
 impl Converge for UnmanagedLinks {
@@ -50,13 +51,13 @@ impl Converge for UnmanagedLinks {
 fn wanted(machine: &Machine, links: &[String]) -> Vec<(&'static str, String)> {
     const HEAD: &str = "# Managed by KubeXM.\n";
     let mut all = Vec::new();
-    if machine.path(NETWORK_MANAGER_FOLDER).is_dir() {
+    if has_any(machine, &NETWORK_MANAGER_PROGRAMS) {
         let names: Vec<String> = links.iter().map(|link| format!("interface-name:{link}")).collect();
         // `+=`: what other files say of other links counts as well.
         let text = format!("{HEAD}[keyfile]\nunmanaged-devices+={}\n", names.join(";"));
         all.push((UnmanagedLinks::NETWORK_MANAGER, text));
     }
-    if has_networkd(machine) {
+    if has_any(machine, &NETWORKD_PROGRAMS) {
         // Read when it starts, which is when it would remove them.
         let text = format!("{HEAD}[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n");
         all.push((UnmanagedLinks::NETWORKD, text));
@@ -66,17 +67,19 @@ fn wanted(machine: &Machine, links: &[String]) -> Vec<(&'static str, String)> {
     all
 }
 
-fn has_networkd(machine: &Machine) -> bool {
-    NETWORKD_PROGRAMS.iter().any(|program| machine.path(program).exists())
+fn has_any(machine: &Machine, programs: &[&str]) -> bool {
+    programs.iter().any(|program| machine.path(program).exists())
 }
 
-/// Asks those that run to read their files; one that does not will when it starts. Neither ends a connection for it.
+/// Has NetworkManager read its files, and nothing else of what it does when it is reloaded (1: no DNS, no connection). systemd-networkd reads its
+/// own when it starts: asked to do so now, it would also apply what an operator has prepared for its links, and take them down for that.
 fn reload(machine: &Machine) -> Result<(), OpError> {
-    if machine.path(NETWORK_MANAGER_FOLDER).is_dir() {
-        machine.try_run(&Program::new("systemctl").args(["try-reload-or-restart", "NetworkManager.service"]))?;
-    }
-    if has_networkd(machine) {
-        machine.try_run(&Program::new("networkctl").arg("reload"))?;
+    const NAME: &str = "org.freedesktop.NetworkManager";
+    const OBJECT: &str = "/org/freedesktop/NetworkManager";
+    let asked = Program::new("systemctl").args(["is-active", "--quiet", "NetworkManager.service"]);
+    if has_any(machine, &NETWORK_MANAGER_PROGRAMS) && machine.try_run(&asked)?.code == 0 {
+        // Where it cannot, it does when it starts again.
+        machine.try_run(&Program::new("busctl").args(["call", NAME, OBJECT, NAME, "Reload", "u", "1"]))?;
     }
     Ok(())
 }
@@ -94,7 +97,7 @@ mod tests {
     impl Cases for UnmanagedLinks {
         const TESTED: Tested<Case<Self>> = Tested::Here(&[
             ("NetworkManager", |h| {
-                h.put("/etc/NetworkManager/NetworkManager.conf", "[main]\n");
+                h.put("/usr/sbin/NetworkManager", "");
                 op()
             }),
             ("systemd-networkd", |h| {
@@ -106,6 +109,7 @@ mod tests {
                     "/etc/NetworkManager/conf.d/10-theirs.conf",
                     "[keyfile]\nunmanaged-devices=interface-name:theirs0\n",
                 );
+                h.put("/usr/bin/NetworkManager", "");
                 h.put("/lib/systemd/systemd-networkd", "");
                 h.put("/etc/systemd/network/10-host0.network", "[Match]\nName=host0\n");
                 op()
@@ -119,7 +123,9 @@ mod tests {
         assert!(op().observe(&host.machine).unwrap().settled, "a host without any has nothing to change");
         op().converge(&host.machine).unwrap();
         assert!(!host.machine.path(UnmanagedLinks::NETWORKD).exists());
-        host.put("/etc/NetworkManager/NetworkManager.conf", "[main]\n");
+        host.put("/etc/NetworkManager/dispatcher.d/20-time", "");
+        assert!(op().observe(&host.machine).unwrap().settled, "another package's file is no NetworkManager");
+        host.put("/usr/sbin/NetworkManager", "");
         host.put("/usr/lib/systemd/systemd-networkd", "");
         assert!(!op().observe(&host.machine).unwrap().settled);
         op().converge(&host.machine).unwrap();
@@ -136,5 +142,26 @@ mod tests {
             host.read(UnmanagedLinks::NETWORKD),
             "# Managed by KubeXM.\n[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n"
         );
+    }
+
+    /// What a reset takes away is what the first change found, so a file that came with a later one stays until it is named, too.
+    #[test]
+    fn a_manager_that_is_installed_later_gets_its_file_with_the_next_run_and_both_files_go() {
+        let host = Host::fresh();
+        host.put("/usr/lib/systemd/systemd-networkd", "");
+        let first = op().observe(&host.machine).unwrap();
+        op().converge(&host.machine).unwrap();
+        host.put("/usr/sbin/NetworkManager", "");
+        let second = op().observe(&host.machine).unwrap();
+        assert!(!second.settled);
+        op().converge(&host.machine).unwrap();
+        for before in [&second, &first] {
+            for wave in [Wave::Stop, Wave::Data, Wave::Start] {
+                op().restore(&host.machine, before, wave).unwrap();
+            }
+        }
+        for path in [UnmanagedLinks::NETWORK_MANAGER, UnmanagedLinks::NETWORKD, UnmanagedLinks::NETWORKD_LINKS] {
+            assert!(!host.machine.path(path).exists(), "{path}");
+        }
     }
 }

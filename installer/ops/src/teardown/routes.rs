@@ -22,6 +22,9 @@ const BOOT: &str = "boot";
 /// Kinds that `ip route` writes before the destination.
 const KINDS: [&str; 5] = ["blackhole", "unreachable", "prohibit", "throw", "unicast"];
 
+/// The largest share that a node can have of a network of pods, as a prefix length.
+const LARGEST_SHARE: u8 = 20;
+
 /// A route of a network.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Route {
@@ -76,8 +79,9 @@ impl Pods {
         let parsed = if protocol == BOOT { destination.parse().ok() } else { parsed(destination) };
         let Some(destination) = parsed else { return false };
         self.0.iter().any(|(known, networks)| {
-            // A node's share may be all of it where there is one node.
-            let within = |pods: &IpNet| is_part(pods, &destination) || (is_block && *pods == destination);
+            // A small one may be one node's share; a route to nowhere for all of a larger one is an operator's, who announces it to a site.
+            let whole = |pods: &IpNet| is_block && pods.prefix_len() >= LARGEST_SHARE && *pods == destination;
+            let within = |pods: &IpNet| is_part(pods, &destination) || whole(pods);
             known.protocols.contains(&protocol) && networks.iter().any(within)
         })
     }
@@ -253,6 +257,7 @@ mod tests {
         let listed = "default via 10.77.0.1 dev eth0 proto bird metric 32\n\
             10.99.0.0/16 via 10.77.0.9 dev eth0 proto bird\n\
             10.233.64.0/18 via 10.77.0.9 dev eth0 proto bird\n\
+            blackhole 10.233.64.0/18 proto bird\n\
             blackhole 10.233.75.0/26 proto bird\n\
             blackhole 10.233.80.0/26 proto static\n\
             10.233.90.0/26 via 10.77.0.13 dev eth0 proto bird metric 1024\n\

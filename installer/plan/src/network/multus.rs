@@ -15,6 +15,8 @@ pub const CREDENTIALS: &str = "/etc/cni/net.d/multus.d";
 pub const TRAITS: NetworkTraits = NetworkTraits {
     // What it asked other plugins for is in /var/lib/cni, as theirs is.
     state: &[CREDENTIALS],
+    // Of the plugins that networks of a site name, `bridge` and `ptp`.
+    unmanaged: &["veth????????"],
     cni_programs: &["/opt/cni/bin/multus", "/opt/cni/bin/passthru"],
     feature_images: &["multus-cni"],
     workloads: &["kube-multus-ds"],

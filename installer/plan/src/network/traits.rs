@@ -9,7 +9,7 @@ pub struct NetworkTraits {
     pub links: &'static [&'static str],
     /// Prefixes of links of pods that are attached to no bridge; the rest of their names is hexadecimal digits.
     pub pod_links: &'static [&'static str],
-    /// Names of its links and of those of its pods, as patterns (`*`, `?`) that match nobody else's: what the host's network managers leave alone.
+    /// Names of its links and of those of its pods, as patterns (`*`, `?`) that match few others: what the host's network managers leave alone.
     pub unmanaged: &'static [&'static str],
     /// Bridges: a veth attached to one belongs to a pod.
     pub bridges: &'static [&'static str],

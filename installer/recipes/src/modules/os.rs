@@ -234,7 +234,12 @@ fn modules(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Step {
 /// NetworkManager would take links of pods for its own. systemd-networkd, when it starts again, removes routes and rules that it has not made.
 fn links(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
     let all = std::iter::once(&CLUSTER).chain(network::all_of(cx.cluster)?);
-    let links = all.flat_map(|network| network.unmanaged).map(|link| (*link).to_owned()).collect();
+    let mut links: Vec<String> = Vec::new();
+    for link in all.flat_map(|network| network.unmanaged) {
+        if !links.iter().any(|known| known == link) {
+            links.push((*link).to_owned());
+        }
+    }
     Ok(Step::on(node.name(), "os.links", "Have the host's network managers leave the cluster's links alone")
         .ensure(UnmanagedLinks { links })
         .undo(Undo::RestoreBefore)

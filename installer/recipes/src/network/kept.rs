@@ -29,13 +29,15 @@ pub(super) fn changed(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> 
     let Some(network) = running.applied.as_ref().and_then(|applied| applied.cluster.pointer("/spec/network")) else {
         return Vec::new();
     };
+    let mut changed = networks(cluster, network);
+    // Whether it is another plugin's is seen on the nodes, too; `none` is what remains where an operator has replaced it.
+    let Some(options) = options(cluster.network.plugin) else { return changed };
     let plugin = network.get("plugin").and_then(Value::as_str).unwrap_or(NetworkPlugin::default().word());
     let wanted = cluster.network.plugin.word();
     if plugin != wanted {
-        return vec![format!("spec.network.plugin is {wanted}, and the cluster has {plugin}")];
+        changed.push(format!("spec.network.plugin is {wanted}, and the cluster has {plugin}"));
+        return changed;
     }
-    let mut changed = networks(cluster, network);
-    let Some(options) = options(cluster.network.plugin) else { return changed };
     let nothing = Map::new();
     let before = network.get("options").and_then(Value::as_object).unwrap_or(&nothing);
     let differs = |(name, default): &(&str, Value)| {
@@ -50,26 +52,26 @@ pub(super) fn changed(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> 
 
 /// The networks of pods and of services. (Where the first control plane has its kubeadm configuration of before, preflight compares that.)
 fn networks(cluster: &Cluster, before: &Value) -> Vec<String> {
-    let own = Network::default();
-    let (now, usual) = (&cluster.network, &own);
-    let each = [
-        ("podCidr", texts(now.pod_cidrs()), texts(usual.pod_cidrs())),
-        ("serviceCidr", texts(now.service_cidrs()), texts(usual.service_cidrs())),
+    let (now, usual) = (&cluster.network, Network::default());
+    let each: [(&str, Vec<IpNet>, Vec<IpNet>); 2] = [
+        ("podCidr", now.pod_cidrs().collect(), usual.pod_cidrs().collect()),
+        ("serviceCidr", now.service_cidrs().collect(), usual.service_cidrs().collect()),
     ];
-    let differs = |(name, now, usual): (&str, Vec<String>, Vec<String>)| {
-        let before = match before.get(name) {
+    let differs = |(name, now, usual): (&str, Vec<IpNet>, Vec<IpNet>)| {
+        let read = |value: &Value| value.as_str().and_then(|text| text.parse::<IpNet>().ok());
+        let before: Vec<IpNet> = match before.get(name) {
             None | Some(Value::Null) => usual,
-            Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-            Some(value) => value.as_str().map(str::to_owned).into_iter().collect(),
+            Some(Value::Array(all)) => all.iter().filter_map(read).collect(),
+            Some(value) => read(value).into_iter().collect(),
         };
-        let text = || format!("spec.network.{name} is {}, and the cluster has {}", now.join(", "), before.join(", "));
+        let text = || format!("spec.network.{name} is {}, and the cluster has {}", texts(&now), texts(&before));
         (before != now).then(text)
     };
     each.into_iter().filter_map(differs).collect()
 }
 
-fn texts(networks: impl Iterator<Item = IpNet>) -> Vec<String> {
-    networks.map(|network| network.to_string()).collect()
+fn texts(networks: &[IpNet]) -> String {
+    networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn plain(value: &Value) -> String {

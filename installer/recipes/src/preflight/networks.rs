@@ -54,13 +54,18 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
 fn tunnels(host: &ObservedHost<'_>, network: Option<&'static NetworkTraits>, report: &mut Report) {
     let Some(known) = network.and_then(|network| network.pod_routes).filter(|_| !host.ours) else { return };
     let taken = host.facts.interfaces.iter().filter(|link| known.links.contains(&link.name.as_str()));
-    for link in taken.filter(|link| !link.addresses.is_empty()) {
+    for link in taken {
+        let is_v4 = |address: &&String| address.parse::<IpNet>().is_ok_and(|address| address.addr().is_ipv4());
+        let addresses: Vec<&str> = link.addresses.iter().filter(is_v4).map(String::as_str).collect();
+        if addresses.is_empty() {
+            continue;
+        }
         report.fail(
             host.name(),
-            format!("{} on {}", link.addresses.join(", "), link.name),
+            format!("{} on {}", addresses.join(", "), link.name),
             "no address there: the pod network takes that link for its own, and removes them",
             format!(
-                "move them to another link (`ip address delete ADDRESS dev {}`), or name another network",
+                "`ip address delete ADDRESS dev {}` for what an earlier pod network has left; move others to another link, or name another network",
                 link.name
             ),
         );

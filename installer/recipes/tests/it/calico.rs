@@ -9,7 +9,7 @@ use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::{RecipeError, add_node, network, preflight, sample};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin, ProxyMode, RegistryKind, Taint, TaintEffect};
 use kubexm_spec::{Digest, ExitCode};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 fn cluster(hosts: u8, options: Value) -> Cluster {
     let mut cluster = sample::fleet(1, hosts - 1);
@@ -233,6 +233,10 @@ fn a_running_cluster_keeps_its_networks() {
     for text in ["podCidr is 10.233.64.0/18, fd85:1::/56, and the cluster has 10.233.64.0/18", "serviceCidr is "] {
         assert!(both.contains(text), "{both}");
     }
+    for plugin in [NetworkPlugin::None, NetworkPlugin::Cilium] {
+        assert_eq!(said(&|cluster| (cluster.network.plugin, cluster.network.options) = (plugin, Map::new())), "", "{plugin}: seen on nodes");
+    }
+    assert!(said(&|cluster| cluster.network.plugin = NetworkPlugin::Flannel).contains("plugin is flannel, and the cluster has calico"));
     let (_, running) = Site::running(&with_two_stacks(cluster(2, json!({}))));
     assert!(network::unchanged(&with_two_stacks(cluster(2, json!({}))), &running).is_ok());
     assert!(network::unchanged(&cluster(2, json!({})), &running).is_err(), "nor does it lose one");
