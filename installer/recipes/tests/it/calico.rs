@@ -234,9 +234,16 @@ fn a_running_cluster_keeps_its_networks() {
         assert!(both.contains(text), "{both}");
     }
     for plugin in [NetworkPlugin::None, NetworkPlugin::Cilium] {
-        assert_eq!(said(&|cluster| (cluster.network.plugin, cluster.network.options) = (plugin, Map::new())), "", "{plugin}: seen on nodes");
+        assert_eq!(
+            said(&|cluster| (cluster.network.plugin, cluster.network.options) = (plugin, Map::new())),
+            "",
+            "{plugin}: seen on nodes"
+        );
     }
-    assert!(said(&|cluster| cluster.network.plugin = NetworkPlugin::Flannel).contains("plugin is flannel, and the cluster has calico"));
+    assert!(
+        said(&|cluster| cluster.network.plugin = NetworkPlugin::Flannel)
+            .contains("plugin is flannel, and the cluster has calico")
+    );
     let (_, running) = Site::running(&with_two_stacks(cluster(2, json!({}))));
     assert!(network::unchanged(&with_two_stacks(cluster(2, json!({}))), &running).is_ok());
     assert!(network::unchanged(&cluster(2, json!({})), &running).is_err(), "nor does it lose one");
