@@ -126,7 +126,7 @@ fn config(cluster: &Cluster, manifest: &mut Manifest) {
         config.set("/data/veth_mtu", mtu.unwrap_or(0).to_string());
         config.set("/data/typha_service_name", typha::service(cluster));
         if cluster.network.has_two_stacks() {
-            // The plugin gives pods an address of IPv4 alone unless it is told otherwise.
+            // Without this the plugin gives pods an address of IPv4 alone.
             config.replace("/data/cni_network_config", IPAM, BOTH_FAMILIES);
         }
     });
