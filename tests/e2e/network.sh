@@ -10,7 +10,8 @@ bundle_of() {
 install_of() {
   install "$2" --bundle "$WORK/$1.tar.zst" -f "$WORK/$1.yaml" --allow-unsigned --accept-new-host-keys -y "${@:3}"
 }
-# networkd_again HOST: the host's systemd-networkd starts again, and every route and rule of routing is still there
+# networkd_again HOST: the host's systemd-networkd starts again, and every route and rule of routing is still there (a link of pods may have lost its
+# last pod meanwhile)
 networkd_again() {
   local before after
   before=$(routes_of "$1") || return 1
@@ -18,7 +19,7 @@ networkd_again() {
   after=$(routes_of "$1") || return 1
   diff <(echo "$before") <(echo "$after")
 }
-routes_of() { lab host root "$1" "for family in -4 -6; do ip \$family rule; ip \$family route show table main; done"; }
+routes_of() { lab host root "$1" "for family in -4 -6; do ip \$family rule; ip \$family route show table main | sed 's/ linkdown//'; done"; }
 # wants_all HOST: a file of the operator's has systemd-networkd ask for addresses on every link
 wants_all() { lab host root "$1" "printf '[Match]\\nName=cni* flannel* veth*\\n\\n[Network]\\nDHCP=ipv4\\n' > /etc/systemd/network/90-theirs.network"; }
 is_unmanaged() { lab host root "$1" "networkctl status $2 | grep -w unmanaged"; }
