@@ -29,6 +29,10 @@ pub(crate) fn fill(cluster: &Cluster, release: &mut ChartRelease) {
     release.defaults = map(defaults);
     // What kube-apiserver, kubeadm and the rest of the cluster are configured with is not the chart's to choose.
     release.values = merged(options.clone(), &map(own));
+    if network.plugin == NetworkPlugin::Hybridnet {
+        // Which of the chart's objects come first depends on helm's version, and these are refused before their webhook runs.
+        release.values.insert("init".to_owned(), Value::Null);
+    }
 }
 
 /// The same values for an add-on that is a plugin's chart of the catalogue: its user may override each of them, since
@@ -135,7 +139,12 @@ fn hybridnet(network: &Network) -> Values {
     };
     // The chart's own selector is a label that kubeadm sets no more.
     let selector = json!({ CONTROL_PLANE: "" });
-    let defaults = json!({"manager": {"nodeSelector": selector}, "webhook": {"nodeSelector": selector}});
+    let defaults = json!({
+        "manager": {"nodeSelector": selector},
+        "webhook": {"nodeSelector": selector},
+        "typha": {"nodeSelector": {"kubernetes.io/os": "linux"}},
+        "daemon": {"preferVxlanInterfaces": network.interface.clone().unwrap_or_default()},
+    });
     // Its replicas never share a node, so that more than there are nodes would wait for ever.
     let one = json!({"replicas": 1});
     (

@@ -66,7 +66,9 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.runtime(&cluster.runtime);
     all.cri_o(cluster);
     all.docker(cluster);
-    all.network(&cluster.network);
+    all.stacks(&cluster.network);
+    all.kube_ovn(cluster);
+    all.hybridnet(cluster);
     all.load_balancer(&cluster.load_balancer.mode);
     all.registry(&cluster.registry);
     all.harbor(cluster);
@@ -89,10 +91,6 @@ impl All {
         if found {
             self.0.push(Unsupported { path: path.to_owned(), value: value.into(), instead: instead.to_owned() });
         }
-    }
-
-    fn unless_none(&mut self, path: &str, none: bool) {
-        self.add(!none, path, "", LEAVE_OUT);
     }
 
     /// A choice of which some values are supported.
@@ -182,8 +180,7 @@ impl All {
         let instead = "put a file of your own into /etc/crio/crio.conf.d of the hosts, which kubexm-install keeps";
         self.add(!cluster.runtime.extra_config.is_empty(), "spec.runtime.extraConfig", "", instead);
         let plugin = cluster.network.plugin;
-        // Of what can be installed otherwise: the rest is named below.
-        let unknown = [NetworkPlugin::Calico, NetworkPlugin::Cilium].contains(&plugin);
+        let unknown = ![NetworkPlugin::Flannel, NetworkPlugin::None].contains(&plugin);
         self.add(unknown, "spec.network.plugin", plugin.word(), "with CRI-O today: flannel, none");
         self.add(cluster.network.multus, "spec.network.multus", "true", LEAVE_OUT);
     }
@@ -201,25 +198,42 @@ impl All {
         self.add(cluster.runtime.own_folder().is_some(), "spec.runtime.dataDir", "", LEAVE_OUT);
         self.add(!cluster.runtime.extra_config.is_empty(), "spec.runtime.extraConfig", "", LEAVE_OUT);
         let network = &cluster.network;
-        // Of what can be installed otherwise: the rest is named below.
-        let unknown = [NetworkPlugin::Calico, NetworkPlugin::Cilium].contains(&network.plugin);
+        let unknown = ![NetworkPlugin::Flannel, NetworkPlugin::None].contains(&network.plugin);
         self.add(unknown, "spec.network.plugin", network.plugin.word(), "with docker today: flannel, none");
         self.add(network.multus, "spec.network.multus", "true", LEAVE_OUT);
         let instead = "with docker today: one network, of IPv4";
         self.add(network.has_two_stacks(), "spec.network.podCidr", "", instead);
     }
 
-    fn network(&mut self, network: &Network) {
-        self.word(
-            "spec.network.plugin",
-            network.plugin,
-            &[NetworkPlugin::Flannel, NetworkPlugin::Calico, NetworkPlugin::Cilium, NetworkPlugin::None],
-        );
-        self.stacks(network);
-        // Which ones there are is looked at when the file is read.
-        let listed = [NetworkPlugin::Flannel, NetworkPlugin::Calico, NetworkPlugin::Cilium];
-        let known = listed.contains(&network.plugin) || network.options.is_empty();
-        self.unless_none("spec.network.options", known);
+    /// What its recipe does not know: another control plane would be another member of its databases, which nothing takes out of them again.
+    fn kube_ovn(&mut self, cluster: &Cluster) {
+        if cluster.network.plugin != NetworkPlugin::KubeOvn {
+            return;
+        }
+        let control_planes = &cluster.role_groups.control_plane;
+        let several = control_planes.len() > 1;
+        let instead = "name one host: with kube-ovn there is one control plane today";
+        self.add(several, "spec.roleGroups.controlPlane", control_planes.join(", "), instead);
+        self.further_plugins(cluster);
+    }
+
+    fn hybridnet(&mut self, cluster: &Cluster) {
+        let pods = cluster.network.pod_cidr;
+        if cluster.network.plugin != NetworkPlugin::Hybridnet {
+            return;
+        }
+        let instead = "name a network of /16 or less: Hybridnet has no larger ones";
+        self.add(pods.prefix_len() < 16, "spec.network.podCidr", pods.to_string(), instead);
+        self.further_plugins(cluster);
+    }
+
+    /// What was not even rendered with plugins that ran on no host.
+    fn further_plugins(&mut self, cluster: &Cluster) {
+        let plugin = cluster.network.plugin;
+        self.add(cluster.network.multus, "spec.network.multus", "true", LEAVE_OUT);
+        let mode = cluster.kubernetes.as_ref().map_or(ProxyMode::Iptables, |kubernetes| kubernetes.proxy_mode);
+        let instead = format!("with {plugin} today: {}, {}", ProxyMode::Iptables, ProxyMode::Ipvs);
+        self.add(mode == ProxyMode::Nftables, "spec.kubernetes.proxyMode", mode.word(), &instead);
     }
 
     /// One family, or IPv4 before IPv6 for pods and services alike.

@@ -51,6 +51,7 @@ mod machine_files;
 mod managed_edit;
 mod node_record;
 mod oci_archive;
+mod open_vswitch;
 mod ops;
 mod own_etcd;
 mod own_state;

@@ -120,6 +120,10 @@ impl System for RealSystem {
         Ok(crate::write_time::measure(Path::new(folder)))
     }
 
+    fn delete_datapath(&self, name: &str) -> Result<(), OpError> {
+        crate::open_vswitch::delete_datapath(name)
+    }
+
     fn interfaces(&self) -> Result<Vec<Interface>, OpError> {
         crate::facts::interfaces::of_this_machine(self)
     }

@@ -334,6 +334,9 @@ pub trait System: Send + Sync + fmt::Debug {
     /// file system has no files without a name: nothing may stay there.
     fn write_us(&self, folder: &str) -> Result<Option<u64>, OpError>;
 
+    /// Removes a datapath of Open vSwitch from the kernel, with its own ports. One that is not there is removed.
+    fn delete_datapath(&self, name: &str) -> Result<(), OpError>;
+
     /// Interfaces with addresses.
     fn interfaces(&self) -> Result<Vec<kubexm_plan::facts::Interface>, OpError>;
 

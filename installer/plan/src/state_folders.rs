@@ -35,9 +35,11 @@ pub fn of_cni(networks: &[&NetworkTraits]) -> Vec<&'static str> {
     std::iter::once("/opt/cni").chain(programs.copied()).chain(["/etc/cni"]).chain(configs.copied()).collect()
 }
 
-/// Folders that kubeadm, kubelet and the pods of these networks create and fill, and files that the pods write elsewhere, sorted.
+/// Folders that kubeadm, kubelet and the pods of these networks create and fill, and files that the pods write elsewhere, sorted. Those of a
+/// switch in the kernel are among them, which [`all`] leaves out: a host may have one of its own.
 pub fn of_kubernetes(networks: &[&NetworkTraits]) -> Vec<&'static str> {
     let mut all = with_runs(&OF_KUBERNETES, networks);
+    all.extend(networks.iter().filter_map(|network| network.datapath).flat_map(|datapath| datapath.folders));
     all.extend(networks.iter().flat_map(|network| network.files));
     all.sort_unstable();
     all

@@ -204,11 +204,10 @@ fn ports(cx: &PlanContext<'_>, from: &Host<'_>, to: &Host<'_>) -> Vec<Port> {
 
 /// Ports of the pod network on a node.
 fn of_pods(cx: &PlanContext<'_>, to: &Host<'_>) -> Vec<Port> {
-    let traits = network::of(cx.cluster).ok();
-    let udp = traits.map(|network| network.udp_ports).unwrap_or_default();
-    let free = udp.iter().filter(|number| !to.taken.contains(number));
+    let network = network::of(cx.cluster);
+    let free = network.udp_ports.iter().filter(|number| !to.taken.contains(number));
     let udp = free.map(|number| Port { protocol: Protocol::Udp, number: *number });
-    udp.chain(traits.into_iter().flat_map(|network| network.tcp_ports).copied().map(tcp)).collect()
+    udp.chain(network.tcp_ports.iter().copied().map(tcp)).collect()
 }
 
 const fn tcp(number: u16) -> Port {

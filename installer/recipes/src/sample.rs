@@ -158,7 +158,7 @@ pub fn charts(cluster: &Cluster, manifest: &Manifest) -> CarriedCharts {
             key: release.key,
         })
     };
-    let network = kubexm_plan::network::of(cluster.network.plugin).and_then(|network| network.manifest);
+    let network = kubexm_plan::network::of(cluster.network.plugin).manifest;
     CarriedCharts {
         renderings: releases(cluster).into_iter().filter_map(of).collect(),
         manifest: network.map(|_| MANIFEST.to_owned()),

@@ -58,7 +58,7 @@ const THREE_PLANES: Sample = Sample {
 };
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 24] = [
+pub const FLEETS: [Sample; 26] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -230,6 +230,23 @@ pub const FLEETS: [Sample; 24] = [
         added: &["node3"],
         deleted: &["node2"],
         upgraded: PATCH,
+        ..ONE
+    },
+    Sample {
+        name: "a network by its chart, whose plugin each node links and whose databases have a node",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1], worker: [node2, node3]}",
+        spec: "  network: {plugin: kube-ovn, options: {networking: {TUNNEL_TYPE: vxlan}}}\n",
+        added: &["node3"],
+        deleted: &["node2"],
+        upgraded: PATCH,
+        ..ONE
+    },
+    Sample {
+        name: "a network by its chart, and by objects after it",
+        hosts: &[("node1", "{}"), ("node2", "{}")],
+        roles: "{master: [node1], worker: [node2]}",
+        spec: "  network: {plugin: hybridnet}\n",
         ..ONE
     },
     Sample {

@@ -33,7 +33,7 @@ fn each_profile_of_init_can_be_built_and_is_never_written_over_a_file() {
 fn config_says_what_is_a_default_what_the_catalogue_chooses_and_what_is_not_installed_yet() {
     let site = Site::new();
     let text =
-        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: one}\nspec:\n  network: {plugin: kube-ovn}\n";
+        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: one}\nspec:\n  kubernetes: {proxyMode: nftables}\n  network: {plugin: kube-ovn}\n";
     site.write("cluster.yaml", text);
     let shown = site.run(&["config", "-f", "cluster.yaml"]).must(ExitCode::Ok);
     assert_eq!(parse(&shown.out).unwrap(), parse(text).unwrap());
@@ -45,13 +45,13 @@ fn config_says_what_is_a_default_what_the_catalogue_chooses_and_what_is_not_inst
     assert!(!line("plugin: kube-ovn").contains("default"));
     let version = line("# version: v1.");
     assert!(version.ends_with("# chosen by the catalogue"), "{version}");
-    assert_contains(&shown.err, &["spec.network.plugin: \"kube-ovn\"", "not supported yet"]);
+    assert_contains(&shown.err, &["spec.kubernetes.proxyMode: \"nftables\"", "not supported yet"]);
     let document = site.run(&["config", "-f", "cluster.yaml", "--json"]).must(ExitCode::Ok).document();
     assert_eq!(document["schema"], "kubexm.io/config/v1");
     assert_eq!(document["cluster"]["spec"]["kubernetes"]["maxPods"], 110);
     let defaults = document["defaults"].as_array().unwrap();
     assert!(defaults.contains(&"spec.kubernetes.maxPods".into()) && !defaults.contains(&"spec.network.plugin".into()));
-    assert_eq!(document["notInstalled"][0]["path"], "spec.network.plugin");
+    assert_eq!(document["notInstalled"][0]["path"], "spec.kubernetes.proxyMode");
     assert!(document["chosen"]["spec.runtime.version"].is_string(), "{document}");
     site.write("wrong.yaml", text.replace("plugin", "plugim"));
     assert_contains(

@@ -1,7 +1,7 @@
 //! `spec.network.options`: which values of a plugin's chart they may be, and of a plugin without one, what its recipe makes of them. A value
 //! that is not listed would be taken by helm in silence, and nobody would know whether it does anything.
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use serde_json::Value;
 
 use super::network::NetworkPlugin;
@@ -23,11 +23,13 @@ enum Kind {
     Texts,
     /// One of these.
     Words(&'static [&'static str]),
+    /// An IPv4 network: `100.64.0.0/16`.
+    Network,
     /// What Kubernetes itself has a format for: a list or a mapping.
     Object,
 }
 
-use Kind::{Flag, FlagOrText, Number, Object, Text, Texts, Within, Words};
+use Kind::{Flag, FlagOrText, Network, Number, Object, Text, Texts, Within, Words};
 
 /// Of Cilium's chart (1.16 to 1.20) what changes how the network works; names are the chart's. What needs things outside of the cluster
 /// (clouds, a second etcd, another cluster), what the cluster configures itself (addresses, the API's own) and images are left out.
@@ -123,13 +125,66 @@ const CALICO: &[(&str, Kind)] = &[
 const FLANNEL: &[(&str, Kind)] =
     &[("backend", Words(&["vxlan", "host-gw", "wireguard"])), ("directRouting", Flag), ("mtu", Within(576, 65535))];
 
+/// Of Kube-OVN's chart what both lines that the recipe knows have (1.12 and 1.14), by the chart's names. Left out are what needs something on
+/// the hosts first (a link for VLANs, DPDK, a key for TLS), and what turns off what the cluster is checked by.
+const KUBE_OVN: &[(&str, Kind)] = &[
+    ("debug.ENABLE_MIRROR", Flag),
+    ("func.ENABLE_EXTERNAL_VPC", Flag),
+    ("func.ENABLE_KEEP_VM_IP", Flag),
+    ("func.ENABLE_LB", Flag),
+    ("func.ENABLE_LB_SVC", Flag),
+    ("func.ENABLE_NAT_GW", Flag),
+    ("func.ENABLE_NP", Flag),
+    ("func.LS_CT_SKIP_DST_LPORT_IPS", Flag),
+    ("func.LS_DNAT_MOD_DL_DST", Flag),
+    ("func.U2O_INTERCONNECTION", Flag),
+    ("ipv4.JOIN_CIDR", Network),
+    ("ipv4.PINGER_EXTERNAL_ADDRESS", Text),
+    ("ipv4.PINGER_EXTERNAL_DOMAIN", Text),
+    ("kube-ovn-cni", Object),
+    ("kube-ovn-controller", Object),
+    ("kube-ovn-monitor", Object),
+    ("kube-ovn-pinger", Object),
+    ("networking.ENABLE_ECMP", Flag),
+    ("networking.ENABLE_EIP_SNAT", Flag),
+    ("networking.EXCLUDE_IPS", Text),
+    ("networking.TUNNEL_TYPE", Words(&["geneve", "vxlan"])),
+    ("ovn-central", Object),
+    ("ovs-ovn", Object),
+    ("performance.GC_INTERVAL", Number),
+    ("performance.INSPECT_INTERVAL", Number),
+    ("performance.OVS_VSCTL_CONCURRENCY", Number),
+];
+
+/// Of Hybridnet's chart (0.6.0), by the chart's names. Left out are addresses of pods, which are the cluster's own, links of VLANs and BGP, and
+/// its clusters of clusters.
+const HYBRIDNET: &[(&str, Kind)] = &[
+    ("daemon.checkPodConnectivityFromHost", Flag),
+    ("daemon.enableFelixPolicy", Flag),
+    ("daemon.felix.resources", Object),
+    ("daemon.resources", Object),
+    ("daemon.vtepAddressCIDRs", Text),
+    ("defaultIPRetain", Flag),
+    ("manager.kubeClientBurst", Number),
+    ("manager.kubeClientQPS", Number),
+    ("manager.replicas", Number),
+    ("manager.resources", Object),
+    ("typha.replicas", Number),
+    ("typha.resources", Object),
+    ("vmIPRetain", Flag),
+    ("webhook.replicas", Number),
+    ("webhook.resources", Object),
+];
+
 /// The options of a plugin, and what else is possible where one is missing.
 const fn of(plugin: NetworkPlugin) -> Option<(&'static [(&'static str, Kind)], &'static str)> {
     match plugin {
         NetworkPlugin::Cilium => Some((CILIUM, "install the chart yourself as an add-on, with plugin none")),
         NetworkPlugin::Calico => Some((CALICO, "install Calico yourself, with plugin none")),
         NetworkPlugin::Flannel => Some((FLANNEL, "install flannel yourself, with plugin none")),
-        NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet | NetworkPlugin::None => None,
+        NetworkPlugin::KubeOvn => Some((KUBE_OVN, "install the chart yourself as an add-on, with plugin none")),
+        NetworkPlugin::Hybridnet => Some((HYBRIDNET, "install the chart yourself as an add-on, with plugin none")),
+        NetworkPlugin::None => None,
     }
 }
 
@@ -199,6 +254,7 @@ fn value(at: &At<'_>, kind: &Kind) {
         Text => (found.is_number() || text.is_some(), "a text".to_owned()),
         Texts => (found.as_array().is_some_and(|all| all.iter().all(Value::is_string)), "a list of texts".to_owned()),
         Words(words) => (text.is_some_and(|text| words.contains(&text)), format!("one of {}", words.join(", "))),
+        Network => (text.is_some_and(|text| text.parse::<Ipv4Net>().is_ok()), "an IPv4 network (100.64.0.0/16)".to_owned()),
         Object => (found.is_object() || found.is_array(), "a mapping or a list".to_owned()),
     };
     if !fits {

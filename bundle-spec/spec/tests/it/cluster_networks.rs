@@ -96,6 +96,24 @@ fn an_option_that_calico_does_not_have_is_named_with_the_nearest_and_a_wrong_val
 }
 
 #[test]
+fn an_option_that_the_chart_of_kube_ovn_or_hybridnet_does_not_have_is_named() {
+    let said = |network: &str| refused(&format!("  network: {{{network}}}\n")).to_string();
+    for (network, text) in [
+        ("plugin: kube-ovn, options: {func: {ENABLE_LBS: true}}", "unknown option \"func.ENABLE_LBS\" (did you mean"),
+        ("plugin: kube-ovn, options: {networking: {TUNNEL_TYPE: stt}}", "expected one of geneve, vxlan, got"),
+        ("plugin: kube-ovn, options: {networking: {NETWORK_TYPE: vlan}}", "unknown option \"networking.NETWORK_TYPE\""),
+        ("plugin: kube-ovn, options: {MASTER_NODES: 10.0.0.1}", "unknown option \"MASTER_NODES\""),
+        ("plugin: kube-ovn, options: {ipv4: {JOIN_CIDR: 100.64}}", "expected an IPv4 network (100.64.0.0/16), got"),
+        ("plugin: kube-ovn, options: {ipv4: {JOIN_CIDR: \"fd00::/64\"}}", "expected an IPv4 network"),
+        ("plugin: hybridnet, options: {init: {cidr: 10.0.0.0/16}}", "unknown option \"init\""),
+        ("plugin: hybridnet, options: {defaultIPRetain: \"yes\"}", "expected true or false"),
+    ] {
+        let all = said(network);
+        assert!(all.contains(text), "{network}: {all}");
+    }
+}
+
+#[test]
 fn an_option_that_flannel_or_its_backend_does_not_have_is_named() {
     let said = |options: &str| refused(&format!("  network: {{plugin: flannel, options: {options}}}\n")).to_string();
     for (options, text) in [

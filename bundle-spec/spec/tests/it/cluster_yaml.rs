@@ -162,7 +162,17 @@ const NOT_BUILT: &[(&str, &str)] = &[
         "  runtime: {type: cri-o}\n  network: {plugin: calico, multus: true}\n",
         "spec.network.plugin spec.network.multus",
     ),
-    ("  network: {plugin: kube-ovn}\n", "spec.network.plugin"),
+    (
+        "  hosts: [{name: a, address: 10.0.0.1}, {name: b, address: 10.0.0.2}]\n  roleGroups: {master: [a, b]}\n  network: {plugin: kube-ovn, multus: true}\n",
+        "spec.roleGroups.controlPlane spec.network.multus",
+    ),
+    ("  kubernetes: {proxyMode: nftables}\n  network: {plugin: kube-ovn}\n", "spec.kubernetes.proxyMode"),
+    ("  network: {plugin: hybridnet, podCidr: 10.128.0.0/15}\n", "spec.network.podCidr"),
+    (
+        "  network: {plugin: hybridnet, podCidr: [10.1.0.0/16, \"fd00::/48\"], serviceCidr: [10.2.0.0/16, \"fd01::/112\"]}\n",
+        "spec.network.podCidr",
+    ),
+    ("  runtime: {type: cri-o}\n  network: {plugin: kube-ovn}\n", "spec.network.plugin"),
     ("  network: {podCidr: [10.1.0.0/16, \"fd00::/48\"]}\n", "spec.network.podCidr"),
     ("  loadBalancer: {mode: internal, internal: {type: haproxy}, port: 8443}\n", "spec.loadBalancer.port"),
     ("  loadBalancer: {mode: internal, internal: {type: kube-vip}, vip: \"fd00::9\"}\n", "spec.loadBalancer.vip"),
@@ -193,6 +203,8 @@ fn unsupported_settings_are_read_and_distinguished_from_mistakes() {
         sample(),
         &file("  registry: {type: registry}\n  system: {osPackages: none}\n"),
         &file("  runtime: {type: cri-o}\n"),
+        &file("  network: {plugin: kube-ovn, options: {networking: {TUNNEL_TYPE: vxlan}, ipv4: {JOIN_CIDR: 100.80.0.0/16}}}\n"),
+        &file("  network: {plugin: hybridnet, options: {daemon: {enableFelixPolicy: false}}}\n"),
         &file("  bundle: {os: [debian-12]}\n  system: {osPackages: full, debs: [vim]}\n"),
         &file("  network: {plugin: cilium, version: 1.20.0, options: {l7Proxy: false, MTU: 1400}}\n"),
     ] {

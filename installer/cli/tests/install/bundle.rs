@@ -93,15 +93,15 @@ fn what_no_recipe_installs_is_named_before_any_host_is_touched_and_stops_every_v
     let yaml = cluster_yaml(&[("node1", listener.local_addr().unwrap().port())]);
     let bundle = site.bundle_with(&yaml, |_| true);
     let wanted =
-        yaml.replace("plugin: flannel", "plugin: kube-ovn") + "  storage: {nfs: {server: \"fd00::9\", path: /srv}}\n";
+        yaml.replace("plugin: flannel", "plugin: hybridnet, podCidr: 10.128.0.0/15") + "  storage: {nfs: {server: \"fd00::9\", path: /srv}}\n";
     fs::write(site.path("mine.yaml"), wanted).unwrap();
     for verb in [&["create", "-y"][..], &["add-node", "-y"], &["preflight"], &["plan", "create"]] {
         let mut command = site.install(verb);
         command.args(["--bundle", bundle.to_str().unwrap(), "-f"]).arg(site.path("mine.yaml"));
-        let plugin = contains(
-            "spec.network.plugin: \"kube-ovn\" is known, and not supported yet (supported today: flannel, calico, cilium, none)",
+        let pods = contains(
+            "spec.network.podCidr: \"10.128.0.0/15\" is known, and not supported yet (name a network of /16 or less: Hybridnet has no larger ones)",
         );
-        command.assert().code(22).stderr(plugin.and(contains("spec.storage.nfs.server")));
+        command.assert().code(22).stderr(pods.and(contains("spec.storage.nfs.server")));
     }
     assert_untouched(&listener);
 }

@@ -82,7 +82,7 @@ pub(crate) fn members(machine: &Machine) -> (Vec<EtcdMember>, Vec<Gap>) {
 /// The plugin with a CNI configuration on the host. A credential of a plugin beside it may have outlived the plugin.
 fn plugin(machine: &Machine) -> Option<String> {
     let has = |plugin: &NetworkPlugin| {
-        let configs = network::of(*plugin).map(|network| network.cni_configs).unwrap_or_default();
+        let configs = network::of(*plugin).cni_configs;
         configs.iter().filter(|config| config.ends_with(".conflist")).any(|config| machine.path(config).is_file())
     };
     NetworkPlugin::ALL.iter().find(|plugin| has(plugin)).map(ToString::to_string)

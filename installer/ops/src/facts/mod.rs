@@ -34,7 +34,7 @@ use crate::{Machine, OpError, authority, fsio, given, paths, systemd, timers};
 
 /// Modules that kubexm needs: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
 /// nf_conntrack) cannot be distinguished from missing ones if they are built in without parameters.
-const MODULES: [&str; 7] = ["br_netfilter", "overlay", "wireguard", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
+const MODULES: [&str; 6] = ["br_netfilter", "overlay", "ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh"];
 /// File systems of the kernel that a pod network may need.
 const FILESYSTEMS: [&str; 2] = ["bpf", "cgroup2"];
 /// Kernel parameters that kubexm sets on a node.
@@ -129,7 +129,7 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         cgroup_version: if machine.path("/sys/fs/cgroup/cgroup.controllers").exists() { 2 } else { 1 },
         filesystems: filesystems(machine)?,
         modules: modules(machine)?,
-        boot_modules: kernel_module::at_boot(machine, &MODULES)?,
+        boot_modules: kernel_module::at_boot(machine, &module_names())?,
         systemd: systemd::version(machine)?,
         programs: programs(machine),
         packages: packages::look(machine, &release),
@@ -241,13 +241,20 @@ fn filesystems(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
     Ok(names.filter(|name| FILESYSTEMS.contains(name)).map(str::to_owned).collect())
 }
 
+/// Those that any cluster may need.
+fn module_names() -> Vec<&'static str> {
+    MODULES.into_iter().chain(kubexm_plan::network::MODULES).collect()
+}
+
 fn modules(machine: &Machine) -> Result<BTreeMap<String, ModuleState>, OpError> {
+    let names = module_names();
     let mut found = BTreeMap::new();
-    for name in MODULES {
+    for name in &names {
+        let name = *name;
         let present = kernel_module::present(machine, name)?;
         found.insert(name.to_owned(), if present { ModuleState::Present } else { ModuleState::Missing });
     }
-    let absent = || MODULES.into_iter().filter(|name| found[*name] == ModuleState::Missing);
+    let absent = || names.iter().copied().filter(|name| found[*name] == ModuleState::Missing);
     // Without modprobe nothing can be loaded.
     let loadable = |names: &[&str]| {
         let dry =

@@ -245,6 +245,11 @@ impl System for RootedSystem {
         Ok(self.setting("write-us"))
     }
 
+    fn delete_datapath(&self, name: &str) -> Result<(), OpError> {
+        let _lock = self.lock()?;
+        teardown::delete_datapath(self, name)
+    }
+
     fn interfaces(&self) -> Result<Vec<Interface>, OpError> {
         let _lock = self.lock()?;
         let mut interfaces = self.own_interfaces();

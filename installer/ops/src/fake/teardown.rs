@@ -95,6 +95,17 @@ pub(super) fn ip(system: &RootedSystem, args: &[&str]) -> Result<Output, OpError
     Ok(Output::default())
 }
 
+/// A datapath is a link; its own ports have a file `datapath` with its name.
+pub(super) fn delete_datapath(system: &RootedSystem, name: &str) -> Result<(), OpError> {
+    let net = system.at("/sys/class/net");
+    let all = std::fs::read_dir(&net).map_err(OpError::path("list", &net))?.filter_map(Result::ok);
+    let is_of_it = |path: &std::path::Path| std::fs::read_to_string(path.join("datapath")).is_ok_and(|of| of == name);
+    for path in all.map(|entry| entry.path()).filter(|path| path.ends_with(name) || is_of_it(path)) {
+        std::fs::remove_dir_all(&path).map_err(OpError::path("remove", &path))?;
+    }
+    Ok(())
+}
+
 fn listed(system: &RootedSystem, name: &str) -> String {
     system.read(&format!("{FOLDER}/{name}")).unwrap_or_default()
 }

@@ -7,6 +7,7 @@
 //! removes things: it can be repeated, and a missing thing is not an error.
 
 pub mod cgroups;
+pub mod datapath;
 pub mod foreign;
 pub mod mounts;
 pub mod moving_address;

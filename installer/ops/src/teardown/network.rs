@@ -7,7 +7,7 @@ use std::fs;
 
 use kubexm_plan::network::{self, IPVS};
 
-use super::{has_program, mounts, pins, routes, routing, rules, unmount};
+use super::{datapath, has_program, mounts, pins, routes, routing, rules, unmount};
 use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
@@ -25,7 +25,8 @@ pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
     let filters_of_links = routing::filters(machine, &links)?;
     let routes = routes::all(machine, &links)?;
     let borrowed = routes::borrowed(machine)?;
-    let mut found: Vec<String> = links.into_iter().map(|link| format!("link {link}")).collect();
+    let mut found: Vec<String> = datapath::all(machine).iter().map(|name| format!("datapath {name}")).collect();
+    found.extend(links.into_iter().map(|link| format!("link {link}")));
     found.extend(namespaces(machine)?.into_iter().map(|path| format!("namespace {path}")));
     found.extend(own_mounts(machine)?.into_iter().map(|point| format!("mount {point}")));
     found.extend(pins::all(machine)?.into_iter().map(|pin| format!("pinned {pin}")));
@@ -46,6 +47,8 @@ pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
 
 /// Removes the traces. Pods must have been stopped: a namespace exists as long as a process is in it.
 pub fn clear(machine: &Machine) -> Result<(), OpError> {
+    // Its own ports are among the links that have routes.
+    datapath::remove(machine)?;
     for point in own_mounts(machine)? {
         unmount::unmount_point(machine, &point)?;
     }
@@ -90,12 +93,26 @@ fn links(machine: &Machine) -> Result<Vec<String>, OpError> {
         let master = fs::read_link(path.join("master")).ok();
         master.as_deref().and_then(|master| master.file_name()?.to_str().map(is_bridge)).unwrap_or(false)
     };
-    Ok(all
+    let found = all
         .iter()
         .filter_map(|path| Some((path, path.file_name()?.to_str()?)))
-        .filter(|(path, name)| named(name) || is_pod_link(name) || (name.starts_with("veth") && of_a_pod(path)))
-        .map(|(_, name)| name.to_owned())
-        .collect())
+        .filter(|(path, name)| {
+            named(name)
+                || is_pod_link(name)
+                || is_named_after_another(name)
+                || (name.starts_with("veth") && of_a_pod(path))
+        })
+        .map(|(_, name)| name.to_owned());
+    // They go with what they are ports of.
+    let mut found: Vec<String> = found.filter(|name| !datapath::is_own_port(machine, name)).collect();
+    found.extend(datapath::links(machine)?);
+    Ok(found)
+}
+
+/// A link that is called after the host's below it: `eth0.vxlan4`.
+fn is_named_after_another(name: &str) -> bool {
+    let mut ends = network::any().flat_map(|network| network.link_ends);
+    ends.any(|end| name.strip_suffix(end).is_some_and(|below| !below.is_empty()))
 }
 
 /// A link of a pod that is attached to no bridge: `lxc4f2a91b03c7d`.
@@ -127,7 +144,7 @@ fn filters(machine: &Machine) -> impl Iterator<Item = &'static str> + '_ {
 fn clearing(machine: &Machine, filter: &str) -> Result<Option<String>, OpError> {
     // A kernel without this variant has none of its rules.
     let saved = machine.try_run(&Program::new(&format!("{filter}-save")))?;
-    Ok(if saved.code == 0 { rules::clearing(&saved.stdout()) } else { None })
+    Ok(if saved.code == 0 { rules::clearing(&saved.stdout(), &datapath::rules(machine)) } else { None })
 }
 
 fn tables(machine: &Machine) -> Result<Vec<(&'static str, &'static str)>, OpError> {

@@ -102,7 +102,7 @@ fn is_part(network: &IpNet, part: &IpNet) -> bool {
 }
 
 /// Where a file in a folder of a network may be: a reset has set the folder aside before it clears the network.
-fn places(machine: &Machine, file: &str) -> Vec<PathBuf> {
+pub(super) fn places(machine: &Machine, file: &str) -> Vec<PathBuf> {
     let parts = file.rsplit_once('/').and_then(|(folder, name)| Some((folder.rsplit_once('/')?, name)));
     let Some(((parent, folder), name)) = parts else { return Vec::new() };
     let set_aside = format!("{ASIDE}-{folder}");
@@ -110,7 +110,11 @@ fn places(machine: &Machine, file: &str) -> Vec<PathBuf> {
     let is_aside = |path: &PathBuf| {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&set_aside))
     };
-    let asides = beside.filter(is_aside).map(|folder| folder.join(name));
+    // In the folder itself, where that is a mount point or a link.
+    let folder = machine.path(format!("{parent}/{folder}"));
+    let inside = mounts::entries(&folder).unwrap_or_default().into_iter();
+    let is_inside = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(ASIDE));
+    let asides = beside.filter(is_aside).chain(inside.filter(is_inside)).map(|folder| folder.join(name));
     std::iter::once(machine.path(file)).chain(asides).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Rules and tables of routes that a network adds to a host, and programs that it attaches to links as filters of `tc`.
 
-use kubexm_plan::network;
+use kubexm_plan::network::{self, MarkedRules};
 
 use super::has_program;
 use crate::system::Program;
@@ -56,19 +56,28 @@ fn rules_in(listed: &str, family: &'static str) -> Vec<Rule> {
     let read = |line: &str| {
         let (preference, rest) = line.split_once(':')?;
         let words: Vec<&str> = rest.split_whitespace().collect();
-        let table = words.windows(2).find(|pair| pair[0] == "lookup")?[1].to_owned();
-        Some((preference.trim().parse::<u32>().ok()?, table))
+        let after = |name: &str| words.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1].to_owned());
+        Some((preference.trim().parse::<u32>().ok()?, after("lookup")?, after("fwmark")))
     };
-    let all: Vec<(u32, String)> = listed.lines().filter_map(read).collect();
-    let instead = !all.iter().any(|(preference, table)| *preference == 0 && table == LOCAL);
-    let is_ours = |preference: u32, table: &str| {
+    let all: Vec<(u32, String, Option<String>)> = listed.lines().filter_map(read).collect();
+    let instead = !all.iter().any(|(preference, table, _)| *preference == 0 && table == LOCAL);
+    let is_ours = |preference: u32, table: &str, mark: Option<&str>| {
         network::any().any(|network| {
             network.route_tables.iter().any(|own| own.to_string() == table)
                 || (table == LOCAL && network.local_rule == Some(preference))
+                || network.marked_rules.is_some_and(|rules| is_marked(rules, table, mark))
         })
     };
-    let ours = all.into_iter().filter(|(preference, table)| is_ours(*preference, table));
-    ours.map(|(preference, table)| Rule { family, preference, instead: instead && table == LOCAL, table }).collect()
+    let ours = all.into_iter().filter(|(preference, table, mark)| is_ours(*preference, table, mark.as_deref()));
+    ours.map(|(preference, table, _)| Rule { family, preference, instead: instead && table == LOCAL, table }).collect()
+}
+
+/// `fwmark 0/0x4040 lookup 10000`: none of these bits.
+fn is_marked(rules: MarkedRules, table: &str, mark: Option<&str>) -> bool {
+    let (lowest, highest) = rules.tables;
+    let is_of_table = table.parse().is_ok_and(|table: u32| (lowest..=highest).contains(&table));
+    let wanted = |mark: &str| ["0", "0x0"].iter().any(|none| mark == format!("{none}/{:#x}", rules.mask));
+    is_of_table && mark.is_some_and(wanted)
 }
 
 /// Removes the rules, and the routes of their tables. The kernel's rule of local addresses comes back before the one in its place goes.

@@ -9,10 +9,10 @@ pub(super) fn is_ours(name: &str) -> bool {
 }
 
 /// The input of `iptables-restore --noflush`, from the output of `iptables-save`; none if there is nothing of a
-/// cluster.
+/// cluster. `plain`: rules in chains of others that nothing but their text tells from others' own.
 ///
 /// Naming a chain empties it; rules elsewhere that jump to one are deleted; then the chains are removed.
-pub fn clearing(saved: &str) -> Option<String> {
+pub fn clearing(saved: &str, plain: &[&str]) -> Option<String> {
     let mut input = String::new();
     for table in saved.split("\n*").map(|table| table.trim_start_matches('*')) {
         let mut lines = table.lines().skip_while(|line| line.starts_with('#') || line.is_empty());
@@ -24,7 +24,7 @@ pub fn clearing(saved: &str) -> Option<String> {
             .filter(|chain| is_ours(chain))
             .collect();
         let leads: Vec<&str> =
-            lines.iter().filter_map(|line| line.strip_prefix("-A ")).filter(|rule| leads(rule)).collect();
+            lines.iter().filter_map(|line| line.strip_prefix("-A ")).filter(|rule| leads(rule) || plain.contains(rule)).collect();
         if chains.is_empty() && leads.is_empty() {
             continue;
         }
@@ -52,11 +52,11 @@ pub(super) fn is_empty_table(ruleset: &str, family: &str, table: &str) -> bool {
     lines.take_while(|line| *line != "}").all(|line| nothing(line.trim()))
 }
 
-/// A rule in another chain that jumps to a chain of a cluster, or whose comment is a network's own.
+/// A rule in another chain that jumps to a chain of a cluster or looks into a set of one, or whose comment is a network's own.
 fn leads(rule: &str) -> bool {
     let chain = rule.split(' ').next().unwrap_or_default();
     let words: Vec<&str> = rule.split(' ').collect();
-    let jumps = words.windows(2).any(|pair| matches!(pair[0], "-j" | "-g") && is_ours(pair[1]));
+    let jumps = words.windows(2).any(|pair| matches!(pair[0], "-j" | "-g" | "--match-set") && is_ours(pair[1]));
     let mut comments = rule.match_indices(COMMENT).map(|(at, found)| rule[at + found.len()..].trim_start_matches('"'));
     !is_ours(chain) && (jumps || comments.any(is_comment))
 }
@@ -117,7 +117,7 @@ mod tests {
             -D PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
             -D POSTROUTING -m comment --comment \"flanneld masq\" -j FLANNEL-POSTRTG\n\
             -X KUBE-SERVICES\n-X FLANNEL-POSTRTG\nCOMMIT\n";
-        assert_eq!(clearing(SAVED).as_deref(), Some(wanted));
+        assert_eq!(clearing(SAVED, &[]).as_deref(), Some(wanted));
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
             -D FORWARD -m comment --comment \"cali:S93hcgKJrXEqnTfs\" -m comment --comment \"Policy explicitly accepted packet.\" -m mark --mark 0x10000/0x10000 -j ACCEPT\n\
             -D FORWARD -m comment --comment cali:mp77cMpurHhyjLrM -j MARK --set-xmark 0x10000/0x10000\n\
             -X cali-FORWARD\nCOMMIT\n";
-        assert_eq!(clearing(saved).as_deref(), Some(wanted));
+        assert_eq!(clearing(saved, &[]).as_deref(), Some(wanted));
     }
 
     #[test]
@@ -145,13 +145,13 @@ mod tests {
             -D PREROUTING -d 169.254.25.10/32 -p udp -m udp --dport 53 -m comment --comment \"NodeLocal DNS Cache: skip conntrack\" -j NOTRACK\n\
             -D OUTPUT -s 169.254.25.10/32 -p tcp -m tcp --sport 9254 -m comment --comment \"NodeLocal DNS Cache: skip conntrack\" -j NOTRACK\n\
             COMMIT\n";
-        assert_eq!(clearing(saved).as_deref(), Some(wanted));
+        assert_eq!(clearing(saved, &[]).as_deref(), Some(wanted));
     }
 
     #[test]
     fn a_host_without_a_clusters_rules_is_left_alone() {
         let others = SAVED.replace("KUBE-", "HIS-").replace("FLANNEL-", "HER-");
-        assert_eq!(clearing(&others), None);
-        assert_eq!(clearing(""), None);
+        assert_eq!(clearing(&others, &[]), None);
+        assert_eq!(clearing("", &[]), None);
     }
 }

@@ -5,6 +5,8 @@ pub mod calico;
 mod cilium;
 mod cluster;
 pub mod flannel;
+mod hybridnet;
+pub mod kube_ovn;
 pub mod multus;
 pub mod nodelocaldns;
 mod none;
@@ -13,21 +15,33 @@ mod traits;
 use kubexm_spec::cluster::NetworkPlugin;
 
 pub use cluster::{CLUSTER, IPVS, SYSTEM_NAMESPACE};
-pub use traits::{NetworkTraits, PodRoutes};
+pub use traits::{Datapath, MarkedRules, NetworkTraits, PodRoutes};
 
 /// Every network that recipes install, multus, which is before one of them, and the DNS cache; the remains of an earlier run may be of any
 /// of them.
-pub const ALL: [&NetworkTraits; 6] =
-    [&flannel::TRAITS, &calico::TRAITS, &cilium::TRAITS, &none::TRAITS, &multus::TRAITS, &nodelocaldns::TRAITS];
+pub const ALL: [&NetworkTraits; 8] = [
+    &flannel::TRAITS,
+    &calico::TRAITS,
+    &cilium::TRAITS,
+    &kube_ovn::TRAITS,
+    &hybridnet::TRAITS,
+    &none::TRAITS,
+    &multus::TRAITS,
+    &nodelocaldns::TRAITS,
+];
 
-/// The traits of a plugin; `None` if no recipe installs it.
-pub const fn of(plugin: NetworkPlugin) -> Option<&'static NetworkTraits> {
+/// Modules of the kernel that a network may need: hosts are asked for all of them.
+pub const MODULES: [&str; 5] = ["geneve", "ipip", "openvswitch", "vxlan", "wireguard"];
+
+/// The traits of a plugin.
+pub const fn of(plugin: NetworkPlugin) -> &'static NetworkTraits {
     match plugin {
-        NetworkPlugin::Flannel => Some(&flannel::TRAITS),
-        NetworkPlugin::Calico => Some(&calico::TRAITS),
-        NetworkPlugin::Cilium => Some(&cilium::TRAITS),
-        NetworkPlugin::None => Some(&none::TRAITS),
-        NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet => None,
+        NetworkPlugin::Flannel => &flannel::TRAITS,
+        NetworkPlugin::Calico => &calico::TRAITS,
+        NetworkPlugin::Cilium => &cilium::TRAITS,
+        NetworkPlugin::KubeOvn => &kube_ovn::TRAITS,
+        NetworkPlugin::Hybridnet => &hybridnet::TRAITS,
+        NetworkPlugin::None => &none::TRAITS,
     }
 }
 

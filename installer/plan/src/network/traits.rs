@@ -9,8 +9,12 @@ pub struct NetworkTraits {
     pub links: &'static [&'static str],
     /// Prefixes of links of pods that are attached to no bridge; the rest of their names is hexadecimal digits.
     pub pod_links: &'static [&'static str],
+    /// How links end that are called after the host's link below them: `.vxlan4` of `eth0.vxlan4`.
+    pub link_ends: &'static [&'static str],
     /// Names of its links and of those of its pods, as patterns (`*`, `?`) that match few others: what the host's network managers leave alone.
     pub unmanaged: &'static [&'static str],
+    /// Its switch in the kernel, if that is one which outlives its programs.
+    pub datapath: Option<&'static Datapath>,
     /// Bridges: a veth attached to one belongs to a pod.
     pub bridges: &'static [&'static str],
     /// Prefixes of the names of packet-filter chains and sets.
@@ -40,6 +44,8 @@ pub struct NetworkTraits {
     pub pod_routes: Option<&'static PodRoutes>,
     /// Tables of routes that nobody else uses: rules that look them up go with them.
     pub route_tables: &'static [u32],
+    /// Its rules that look up tables of changing numbers.
+    pub marked_rules: Option<MarkedRules>,
     /// To which preference it moves the kernel's own rule of local addresses.
     pub local_rule: Option<u32>,
     /// CNI plugins that its pods install.
@@ -81,6 +87,36 @@ pub struct PodRoutes {
     pub links: &'static [&'static str],
 }
 
+/// How rules of routing are known whose preferences and tables are the first free ones: by the bits of the mark that they ask for, none of
+/// which may be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkedRules {
+    /// The bits.
+    pub mask: u32,
+    /// The lowest and the highest number of their tables.
+    pub tables: (u32, u32),
+}
+
+/// A datapath of Open vSwitch in the kernel (its module's `datapath.c`), with what else such a switch has on a host. A host may have a switch of
+/// its own, with the same names: what is here is the network's only where its mark is.
+#[derive(Clone, Copy, Debug)]
+pub struct Datapath {
+    /// Its name, which its link has, too.
+    pub name: &'static str,
+    /// A file that only its pods write, before the datapath is there.
+    pub mark: &'static str,
+    /// Its own ports, which the kernel removes with it, and never alone.
+    pub ports: &'static [&'static str],
+    /// Links to other nodes, which are ports of it and stay without it.
+    pub tunnels: &'static [&'static str],
+    /// How the names of pods' links end, after hexadecimal digits.
+    pub pods: &'static str,
+    /// Folders that its pods fill.
+    pub folders: &'static [&'static str],
+    /// Rules without a comment that its programs put into chains of others, as `iptables-save` writes them.
+    pub rules: &'static [&'static str],
+}
+
 impl NetworkTraits {
     /// Every folder that its pods fill, below /run and elsewhere.
     pub fn folders(&self) -> impl Iterator<Item = &'static str> {
@@ -92,7 +128,9 @@ impl NetworkTraits {
 pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     links: &[],
     pod_links: &[],
+    link_ends: &[],
     unmanaged: &[],
+    datapath: None,
     bridges: &[],
     chains: &[],
     rule_comments: &[],
@@ -107,6 +145,7 @@ pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     route_protocols: &[],
     pod_routes: None,
     route_tables: &[],
+    marked_rules: None,
     local_rule: None,
     cni_programs: &[],
     cni_configs: &[],

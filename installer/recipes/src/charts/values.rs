@@ -25,7 +25,7 @@ pub fn addons(cx: &PlanContext<'_>) -> Vec<ChartRelease> {
 
 /// The chart of the pod network, if it comes as one.
 pub fn network(cx: &PlanContext<'_>) -> Option<ChartRelease> {
-    let chart = ArtifactKey::Chart(network::of(cx.cluster.network.plugin)?.chart?.to_owned());
+    let chart = ArtifactKey::Chart(network::of(cx.cluster.network.plugin).chart?.to_owned());
     of_cluster(cx).into_iter().find(|release| release.key == chart)
 }
 

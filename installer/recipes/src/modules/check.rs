@@ -107,9 +107,9 @@ fn balancer(cx: &PlanContext<'_>, first: &PlannedHost<'_>) -> Option<Step> {
 fn pods(cx: &PlanContext<'_>, first: &PlannedHost<'_>) -> Step {
     let images: BTreeSet<String> =
         cx.manifest.artifacts.iter().filter(|a| a.key.kind() == Kind::Image).map(|a| a.name.clone()).collect();
-    let of_network = network::of(cx.cluster).map(|network| network.namespaces).unwrap_or_default();
+    let of_network = network::of(cx.cluster).namespaces;
     let namespaces = CLUSTER.namespaces.iter().chain(of_network);
-    let networks = network::all_of(cx.cluster).unwrap_or_default();
+    let networks = network::all_of(cx.cluster);
     let workloads = std::iter::once(&CLUSTER).chain(networks).flat_map(|traits| traits.workloads);
     let probe = Probe::PodsRunning {
         namespaces: namespaces.into_iter().map(|namespace| (*namespace).to_owned()).collect(),

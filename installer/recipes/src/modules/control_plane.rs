@@ -70,7 +70,7 @@ pub fn state_dirs(
     cx: &PlanContext<'_>,
     node: &PlannedHost<'_>,
 ) -> Result<impl Iterator<Item = StateDir> + use<>, RecipeError> {
-    let networks = network::all_of(cx.cluster)?;
+    let networks = network::all_of(cx.cluster);
     let own = own_etcd_folder(cx, node);
     let mut folders = match cx.cluster.etcd.kind {
         EtcdKind::Kubeadm if own.is_none() => state_folders::of_kubernetes(&networks),

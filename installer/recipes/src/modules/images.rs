@@ -27,7 +27,7 @@ const CONTROL_PLANE: [ClusterImage; 4] =
 /// The images of a node's roles.
 pub fn of_roles(cluster: &Cluster, node: &PlannedHost<'_>) -> impl Iterator<Item = ClusterImage> {
     let control_plane = if node.roles.control_plane { CONTROL_PLANE.as_slice() } else { &[] };
-    let of_network = network::of(cluster).map(|network| network.images).unwrap_or_default();
+    let of_network = network::of(cluster).images;
     let no_proxy = network::replaces_kube_proxy(cluster);
     let no_etcd = cluster.etcd.kind != EtcdKind::Kubeadm;
     let all = EVERY_NODE.iter().chain(of_network).chain(control_plane).copied();
@@ -39,7 +39,7 @@ pub fn of_roles(cluster: &Cluster, node: &PlannedHost<'_>) -> impl Iterator<Item
 fn of_network<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> impl Iterator<Item = &'a Artifact> {
     let (platform, names) = (node.platform, charts::network_images(cx));
     let features: BTreeSet<&str> =
-        network::all_of(cx.cluster).into_iter().flatten().flat_map(|network| network.feature_images).copied().collect();
+        network::all_of(cx.cluster).into_iter().flat_map(|network| network.feature_images).copied().collect();
     let of_feature =
         move |key: &ArtifactKey| matches!(key, ArtifactKey::FeatureImage(name) if features.contains(name.as_str()));
     let artifacts = cx.manifest.artifacts.iter().filter(move |a| a.platform.is_none_or(|p| p == platform));

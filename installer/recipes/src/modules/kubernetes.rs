@@ -32,7 +32,7 @@ pub fn helm(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Option<Step
 /// Tools for administrators; no other step needs them.
 pub fn tools(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Vec<Step>, RecipeError> {
     let mut steps = Vec::new();
-    let of_network = network::of(draft.cx.cluster)?.tool.map(|tool| (tool, format!("Install {}", tool.name())));
+    let of_network = network::of(draft.cx.cluster).tool.map(|tool| (tool, format!("Install {}", tool.name())));
     let all = TOOLS.into_iter().map(|(tool, title)| (tool, title.to_owned()));
     for (tool, title) in all.chain(of_network) {
         if programs::wanted(draft.cx, node, tool)? {

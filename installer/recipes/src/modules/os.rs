@@ -42,7 +42,7 @@ pub fn uses_ipvs(cluster: &Cluster) -> bool {
 /// Kernel modules that a node needs.
 pub fn kernel_modules(cluster: &Cluster) -> Vec<&'static str> {
     let ipvs = IPVS_MODULES.into_iter().filter(|_| uses_ipvs(cluster));
-    let of_network = network::of(cluster).map(|network| network.modules).unwrap_or_default();
+    let of_network = network::of(cluster).modules;
     MODULES.into_iter().chain(ipvs).chain(of_network.iter().copied()).collect()
 }
 
@@ -233,7 +233,7 @@ fn modules(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Step {
 
 /// NetworkManager would take links of pods for its own. systemd-networkd, when it starts again, removes routes and rules that it has not made.
 fn links(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
-    let all = std::iter::once(&CLUSTER).chain(network::all_of(cx.cluster)?);
+    let all = std::iter::once(&CLUSTER).chain(network::all_of(cx.cluster));
     let mut links: Vec<String> = Vec::new();
     for link in all.flat_map(|network| network.unmanaged) {
         if !links.iter().any(|known| known == link) {
@@ -249,7 +249,7 @@ fn links(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErr
 /// After the modules: net.bridge.* does not exist before br_netfilter is loaded. Bridged pod traffic must pass
 /// iptables for services to work, and pods are routed. (kubelet sets its vm.* and kernel.* values itself.)
 fn sysctls(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeError> {
-    let of_network = network::of(cx.cluster)?.sysctls;
+    let of_network = network::of(cx.cluster).sysctls;
     let of_ipvs = IPVS_REMEMBERED.iter().filter(|_| uses_ipvs(cx.cluster));
     let remembered = REMEMBERED.iter().chain(of_ipvs).chain(of_network).map(|name| (*name).to_owned()).collect();
     let values: BTreeMap<String, String> = sysctls_of(cx.cluster).map(|n| (n.to_owned(), "1".to_owned())).collect();

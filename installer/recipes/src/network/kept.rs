@@ -6,7 +6,7 @@ use kubexm_plan::ClusterFacts;
 use kubexm_spec::cluster::{Cluster, Keyword as _, Network, NetworkPlugin};
 use serde_json::{Map, Value};
 
-use super::{flannel, pool};
+use super::{flannel, kube_ovn, pool};
 
 /// The options of a plugin that are kept, each with its default; none where all may be changed.
 fn options(plugin: NetworkPlugin) -> Option<Vec<(&'static str, Value)>> {
@@ -20,8 +20,18 @@ fn options(plugin: NetworkPlugin) -> Option<Vec<(&'static str, Value)>> {
             ("blockSize", pool::BLOCK_SIZE.into()),
             ("natOutgoing", pool::NAT_OUTGOING.into()),
         ]),
+        NetworkPlugin::KubeOvn => {
+            Some([kube_ovn::TUNNEL, kube_ovn::JOIN].map(|(name, default)| (name, default.into())).to_vec())
+        }
         _ => None,
     }
+}
+
+/// The value of an option, whose name is a path: `networking.TUNNEL_TYPE`.
+pub(super) fn option<'a>(options: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    let mut parts = name.split('.');
+    let first = options.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.get(part))
 }
 
 /// What was applied to it and is something else in cluster.yaml, as text for people.
@@ -41,7 +51,7 @@ pub(super) fn changed(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> 
     let nothing = Map::new();
     let before = network.get("options").and_then(Value::as_object).unwrap_or(&nothing);
     let differs = |(name, default): &(&str, Value)| {
-        let value = |options: &Map<String, Value>| options.get(*name).unwrap_or(default).clone();
+        let value = |options: &Map<String, Value>| option(options, name).unwrap_or(default).clone();
         let (before, now) = (value(before), value(&cluster.network.options));
         (before != now)
             .then(|| format!("spec.network.options.{name} is {}, and the cluster has {}", plain(&now), plain(&before)))

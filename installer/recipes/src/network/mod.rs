@@ -2,9 +2,12 @@
 //! are in [`kubexm_plan::network`].
 
 mod calico;
+mod chart;
 mod cilium;
 mod flannel;
+mod hybridnet;
 mod kept;
+mod kube_ovn;
 mod manifest;
 pub mod multus;
 pub mod nodelocaldns;
@@ -15,7 +18,9 @@ mod typha;
 pub use calico::pod_networks;
 pub use cilium::replaces_kube_proxy;
 pub use flannel::interface;
+use ipnet::IpNet;
 use kubexm_plan::network::{self, NetworkTraits};
+use kubexm_plan::op::Link;
 use kubexm_plan::{ClusterFacts, Step, Undo};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin};
 pub use pool::shares;
@@ -25,19 +30,20 @@ use crate::draft::Draft;
 use crate::error::RecipeError;
 
 /// The pod network of a cluster, as seen on nodes.
-pub fn of(cluster: &Cluster) -> Result<&'static NetworkTraits, RecipeError> {
+pub fn of(cluster: &Cluster) -> &'static NetworkTraits {
     let plugin = cluster.network.plugin;
     let of_its_options = match plugin {
         NetworkPlugin::Flannel => flannel::traits(cluster),
         NetworkPlugin::Calico => calico::traits(cluster),
+        NetworkPlugin::KubeOvn => kube_ovn::traits(cluster),
         _ => None,
     };
-    of_its_options.or_else(|| network::of(plugin)).ok_or_else(|| unsupported(plugin))
+    of_its_options.unwrap_or_else(|| network::of(plugin))
 }
 
 /// What a cluster has of networks on its nodes: the pod network's own, multus' before it, and the DNS cache's.
-pub fn all_of(cluster: &Cluster) -> Result<Vec<&'static NetworkTraits>, RecipeError> {
-    Ok(std::iter::once(of(cluster)?).chain(multus::traits(cluster)).chain(nodelocaldns::traits(cluster)).collect())
+pub fn all_of(cluster: &Cluster) -> Vec<&'static NetworkTraits> {
+    std::iter::once(of(cluster)).chain(multus::traits(cluster)).chain(nodelocaldns::traits(cluster)).collect()
 }
 
 /// Whether the operator installs the network: nodes are not Ready until then.
@@ -58,15 +64,27 @@ pub fn pods_interface(cluster: &Cluster) -> Option<&str> {
     }
 }
 
+/// A link to a CNI plugin that the network's pods install in a folder of their own.
+pub fn plugin_link(cluster: &Cluster) -> Option<Link> {
+    kube_ovn::plugin_link(cluster)
+}
+
+/// Networks beside those of pods and services that nodes get addresses of, with their fields below `spec.network`.
+pub fn further(cluster: &Cluster) -> Option<(&'static str, IpNet)> {
+    let (field, network) = kube_ovn::nodes_network(cluster)?;
+    Some((field, network.parse().ok()?))
+}
+
 /// Applies the network from the first control plane; no steps if the operator installs it.
-pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Result<Option<Step>, RecipeError> {
-    match draft.cx.cluster.network.plugin {
-        NetworkPlugin::Flannel => flannel::step(draft, first, undo).map(Some),
-        NetworkPlugin::Calico => calico::step(draft, first, undo).map(Some),
-        NetworkPlugin::Cilium => cilium::step(draft, first, undo).map(Some),
-        NetworkPlugin::None => Ok(None),
-        plugin @ (NetworkPlugin::KubeOvn | NetworkPlugin::Hybridnet) => Err(unsupported(plugin)),
-    }
+pub fn steps(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Result<Vec<Step>, RecipeError> {
+    Ok(match draft.cx.cluster.network.plugin {
+        NetworkPlugin::Flannel => vec![flannel::step(draft, first, undo)?],
+        NetworkPlugin::Calico => vec![calico::step(draft, first, undo)?],
+        NetworkPlugin::Cilium => vec![cilium::step(draft, first, undo)?],
+        NetworkPlugin::KubeOvn => vec![kube_ovn::step(draft, first, undo)?],
+        NetworkPlugin::Hybridnet => hybridnet::steps(draft, first, &undo)?,
+        NetworkPlugin::None => Vec::new(),
+    })
 }
 
 /// Fails if the pod network of a running cluster has been made with other settings that nothing changes afterwards. What was applied is not
@@ -95,12 +113,9 @@ fn refused(cluster: &Cluster, changed: Vec<String>) -> Result<(), RecipeError> {
 
 /// Fails if the bundle has the network in a form that no recipe knows.
 pub fn check(cx: &PlanContext<'_>) -> Result<(), RecipeError> {
-    if pool::is_of(cx.cluster) { calico::check(cx) } else { Ok(()) }
-}
-
-fn unsupported(plugin: NetworkPlugin) -> RecipeError {
-    RecipeError::Unsupported {
-        what: format!("spec.network.plugin {plugin}"),
-        hint: "name flannel, calico or cilium, or none and install the network yourself".to_owned(),
+    match cx.cluster.network.plugin {
+        NetworkPlugin::Calico => calico::check(cx),
+        NetworkPlugin::KubeOvn => kube_ovn::check(cx),
+        _ => Ok(()),
     }
 }

@@ -85,7 +85,7 @@ pub fn waits(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> bool {
 /// The configuration that the pod network's own pods write.
 fn primary(cluster: &Cluster) -> Result<&'static str, RecipeError> {
     let plugin = cluster.network.plugin;
-    let configs = network::of(plugin).map(|traits| traits.cni_configs).unwrap_or_default();
+    let configs = network::of(plugin).cni_configs;
     let found = configs.iter().copied().find(|config| config.ends_with(".conflist"));
     found.ok_or_else(|| RecipeError::Unsupported {
         what: format!("spec.network.multus before {plugin}"),

@@ -54,7 +54,7 @@ pub fn start<'a>(
             &init,
         )?),
     );
-    let of_network = network::of(draft.cx.cluster)?;
+    let of_network = network::of(draft.cx.cluster);
     if of_network.chart.is_some() {
         chain.wait(&prepared.helm);
     }
@@ -68,7 +68,7 @@ pub fn start<'a>(
     // start. Its own are of the host's network.
     let multus = release::undo(draft.cx, first, &init);
     chain.then(network::multus::step(draft, first, multus)?);
-    chain.then(network::step(draft, first, undo)?);
+    chain.then(network::steps(draft, first, undo)?);
     chain.then(network::multus::config(draft, first)?);
     let network = draft.add(chain);
     let mut operator = Chain::default();

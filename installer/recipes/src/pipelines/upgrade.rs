@@ -198,7 +198,7 @@ fn finish<'a>(
     let adopted = turns.adopted.is_some();
     let mut chain = Chain::after(control_planes.iter().cloned());
     if !adopted {
-        chain.then(network::step(draft, &site.first, Undo::RestoreBefore)?);
+        chain.then(network::steps(draft, &site.first, Undo::RestoreBefore)?);
         chain.then(network::multus::step(draft, &site.first, Undo::RestoreBefore)?);
         chain.then(network::nodelocaldns::step(draft, &site.first, Undo::RestoreBefore)?);
     }

@@ -111,7 +111,7 @@ fn version(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Rep
 
 /// A network whose pods pin programs in the BPF file system needs both, whatever else the kernel has.
 fn programs_in_kernel(input: &PreflightInput<'_>, host: &ObservedHost<'_>, report: &mut Report) {
-    let networks = network::all_of(input.cx.cluster).unwrap_or_default();
+    let networks = network::all_of(input.cx.cluster);
     if networks.iter().all(|network| network.pins.is_empty()) {
         return;
     }

@@ -17,6 +17,7 @@ mod hardware;
 mod hostname;
 mod input;
 mod kernel;
+mod links;
 mod load_balancers;
 mod membership;
 pub mod mesh;
@@ -102,6 +103,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "open-folders", run: open_folders::run },
     Check { name: "clones", run: clones::run },
     Check { name: "networks", run: networks::run },
+    Check { name: "links", run: links::run },
     Check { name: "mtu", run: mtu::run },
     Check { name: "one-link", run: one_link::run },
     Check { name: "control-planes", run: control_planes::run },

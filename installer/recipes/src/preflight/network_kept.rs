@@ -35,7 +35,7 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
 fn other_network<'h>(host: &'h ObservedHost<'_>, wanted: NetworkPlugin) -> Option<(NetworkPlugin, &'h str)> {
     let others = NetworkPlugin::ALL.iter().copied().filter(|plugin| *plugin != wanted);
     let mut configs = others.flat_map(|plugin| {
-        let configs = network::of(plugin).map(|traits| traits.cni_configs).unwrap_or_default();
+        let configs = network::of(plugin).cni_configs;
         configs.iter().map(move |config| (plugin, *config))
     });
     configs.find_map(|(plugin, config)| {

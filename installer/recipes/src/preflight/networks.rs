@@ -43,16 +43,28 @@ pub(super) fn run(input: &PreflightInput<'_>, report: &mut Report) {
         .pod_cidrs()
         .map(|network| ("podCidr", network))
         .chain(cluster.network.service_cidrs().map(|network| ("serviceCidr", network)))
+        .chain(network::further(cluster))
         .collect();
+    if let Some((field, further)) = network::further(cluster) {
+        let taken = ours.iter().find(|(name, other)| *name != field && overlap(*other, further));
+        if let Some((name, other)) = taken {
+            let words = Words {
+                found: format!("{field} {further} and {name} {other}"),
+                needed: "two networks that share no address".to_owned(),
+                fix: "choose another for one of them in cluster.yaml".to_owned(),
+            };
+            report.add(Severity::Fail, None, words);
+        }
+    }
     for host in input.nodes() {
         overlaps(host, &ours, report);
-        tunnels(host, network::of(cluster).ok(), report);
+        tunnels(host, network::of(cluster), report);
     }
 }
 
 /// Links of the kernel's that a network's pods take for their own, with every address that others have given them.
-fn tunnels(host: &ObservedHost<'_>, network: Option<&'static NetworkTraits>, report: &mut Report) {
-    let Some(known) = network.and_then(|network| network.pod_routes).filter(|_| !host.ours) else { return };
+fn tunnels(host: &ObservedHost<'_>, network: &'static NetworkTraits, report: &mut Report) {
+    let Some(known) = network.pod_routes.filter(|_| !host.ours) else { return };
     let taken = host.facts.interfaces.iter().filter(|link| known.links.contains(&link.name.as_str()));
     for link in taken {
         let is_v4 = |address: &&String| address.parse::<IpNet>().is_ok_and(|address| address.addr().is_ipv4());

@@ -73,7 +73,7 @@ fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
         if !network::replaces_kube_proxy(cluster) {
             ports.push(PROXY);
         }
-        let traits = network::all_of(cluster).unwrap_or_default();
+        let traits = network::all_of(cluster);
         let udp = traits.iter().flat_map(|network| network.udp_ports);
         ports.extend(udp.map(|number| Port { number: *number, protocol: "udp", process: None }));
         let tcp = traits.iter().flat_map(|network| network.tcp_ports.iter().chain(network.local_ports));

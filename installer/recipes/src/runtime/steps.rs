@@ -40,9 +40,10 @@ pub(super) fn with_cni(
     node: &PlannedHost<'_>,
 ) -> Result<Step, RecipeError> {
     Ok(step
-        .ensure_all(state_folders::of_cni(&network::all_of(cx.cluster)?).into_iter().map(StateDir::at))
+        .ensure_all(state_folders::of_cni(&network::all_of(cx.cluster)).into_iter().map(StateDir::at))
         .ensure(Dir { path: paths::CNI_BIN.to_owned(), mode: 0o755 })
         .ensure(programs::install(cx, node, Program::CniPlugins, paths::CNI_BIN)?)
+        .ensure_all(network::plugin_link(cx.cluster))
         .timeout_s(300)
         .undo(Undo::RestoreBefore)
         .build())

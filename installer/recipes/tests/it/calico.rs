@@ -120,7 +120,7 @@ fn nodes_with_bird_have_the_network_of_pods_the_module_and_the_port() {
         for typha in [false, true] {
             let options = json!({"encapsulation": encapsulation, "typha": {"enabled": typha}});
             let cluster = cluster(3, options);
-            let traits = network::of(&cluster).unwrap();
+            let traits = network::of(&cluster);
             let ports: Vec<u16> =
                 [(bird, 179), (typha, 5473)].iter().filter(|(has, _)| *has).map(|(_, p)| *p).collect();
             assert_eq!(traits.tcp_ports, ports, "{encapsulation}, {typha}");

@@ -7,6 +7,7 @@ mod adopted_certs;
 mod balancer;
 mod calico;
 mod certs_renew;
+mod chart_networks;
 mod cilium;
 mod cluster_ca;
 mod common;

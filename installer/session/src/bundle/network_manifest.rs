@@ -11,7 +11,7 @@ const LIMIT: u64 = 8 << 20;
 
 /// None if the network has none. What the bundle lacks is reported by the closed-world check.
 pub fn read(cluster: &Cluster, bundle: &Bundle) -> Result<Option<String>, SessionError> {
-    let Some(program) = network::of(cluster.network.plugin).and_then(|network| network.manifest) else {
+    let Some(program) = network::of(cluster.network.plugin).manifest else {
         return Ok(None);
     };
     let key = ArtifactKey::Binary(program);

@@ -8,7 +8,7 @@ use kubexm_plan::Reset;
 use kubexm_plan::op::reset::Traces;
 
 use crate::ops::packages;
-use crate::teardown::{foreign, moving_address, network, pods};
+use crate::teardown::{datapath, foreign, moving_address, network, pods};
 use crate::{Converge, Machine, OpError, Wave, systemd, transient};
 
 fn left(what: Vec<String>) -> Traces {
@@ -22,6 +22,7 @@ const KUBELET: &str = "kubelet.service";
 fn stop(machine: &Machine) -> Result<(), OpError> {
     // Stopping a package manager would leave packages incomplete.
     packages::wait(machine)?;
+    datapath::refuse(machine)?;
     for unit in transient::running(machine)? {
         systemd::stop(machine, &unit)?;
     }

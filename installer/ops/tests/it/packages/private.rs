@@ -205,6 +205,9 @@ impl System for Private {
         self.rooted.space(path)
     }
 
+    fn delete_datapath(&self, name: &str) -> Result<(), OpError> {
+        self.rooted.delete_datapath(name)
+    }
     fn write_us(&self, folder: &str) -> Result<Option<u64>, OpError> {
         self.rooted.write_us(folder)
     }

@@ -86,6 +86,9 @@ impl System for Busy {
     fn space(&self, path: &str) -> Result<Space, OpError> {
         self.inner.system().space(path)
     }
+    fn delete_datapath(&self, name: &str) -> Result<(), OpError> {
+        self.inner.system().delete_datapath(name)
+    }
     fn write_us(&self, folder: &str) -> Result<Option<u64>, OpError> {
         self.inner.system().write_us(folder)
     }

@@ -1,7 +1,7 @@
 //! What is around the hosts: ports, resolvers, settings, networks; roles; the bundle.
 
 use kubexm_recipes::preflight::Severity::{Fail, Warn};
-use kubexm_spec::cluster::{ExternalKind, Firewall, InternalKind, LoadBalancerMode, Runtime, RuntimeKind};
+use kubexm_spec::cluster::{ExternalKind, Firewall, InternalKind, LoadBalancerMode, NetworkPlugin, Runtime, RuntimeKind};
 use kubexm_spec::{ArtifactKey, Program};
 
 use super::super::edits::{configured, mounts};
@@ -18,6 +18,22 @@ pub const ROWS: &[Row] = rows! {
         } => "10250/tcp in use by nginx (pid 4242)", "kubelet", "stop that process";
     "ports" Fail NODE2, "the pod network's port taken by nobody", |s| s.node2().listener("udp", 8472, 99)
         => "8472/udp in use by a process that could not be found", "pod network", "use another host";
+
+    "links" Fail NODE1, "an Open vSwitch of the host's own", |s| {
+            s.cluster.network.plugin = NetworkPlugin::KubeOvn;
+            s.node1().fake(
+                "interfaces.json",
+                r#"[{"name": "eth0", "addresses": ["10.77.0.11/24"], "mac": "52:54:00:00:00:0b", "mtu": 1500},
+                    {"name": "ovs-system", "addresses": [], "mac": "52:54:00:00:00:99", "mtu": 1500}]"#,
+            );
+        } => "a switch of Open vSwitch's (ovs-system)", "Open vSwitch of its own", "ovs-dpctl del-dp";
+    "links" Fail NODE2, "a link whose name leaves no room for another after it", |s| {
+            s.cluster.network.plugin = NetworkPlugin::Hybridnet;
+            s.node2().fake(
+                "interfaces.json",
+                r#"[{"name": "enp129s0f0np0", "addresses": ["10.77.0.12/24"], "mac": "52:54:00:00:00:0c", "mtu": 1500}]"#,
+            );
+        } => "the link enp129s0f0np0", "at most 8 characters", "a shorter name";
 
     "resolv.conf" Warn NODE1, "no resolv.conf", |s| s.node1().remove("/etc/resolv.conf")
         => "no /etc/resolv.conf", "a name server", "spec.extra.resolves";
