@@ -6,6 +6,7 @@ use kubexm_plan::ClusterFacts;
 use kubexm_spec::cluster::{Cluster, Keyword as _, Network, NetworkPlugin};
 use serde_json::{Map, Value};
 
+use super::options::option;
 use super::{flannel, kube_ovn, pool};
 
 /// The options of a plugin that are kept, each with its default; none where all may be changed.
@@ -25,13 +26,6 @@ fn options(plugin: NetworkPlugin) -> Option<Vec<(&'static str, Value)>> {
         }
         _ => None,
     }
-}
-
-/// The value of an option, whose name is a path: `networking.TUNNEL_TYPE`.
-pub(super) fn option<'a>(options: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
-    let mut parts = name.split('.');
-    let first = options.get(parts.next()?)?;
-    parts.try_fold(first, |value, part| value.get(part))
 }
 
 /// What was applied to it and is something else in cluster.yaml, as text for people.

@@ -11,7 +11,7 @@ use kubexm_spec::{ArtifactKey, Version};
 use serde_json::{Value, json};
 
 use super::chart;
-use super::kept::option;
+use super::options::option;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;

@@ -11,6 +11,7 @@ mod kube_ovn;
 mod manifest;
 pub mod multus;
 pub mod nodelocaldns;
+mod options;
 mod pool;
 mod rollout;
 mod typha;

@@ -1,0 +1,10 @@
+//! `spec.network.options`, as it is written.
+
+use serde_json::{Map, Value};
+
+/// The value of an option, whose name is a path: `networking.TUNNEL_TYPE`.
+pub(super) fn option<'a>(options: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    let mut parts = name.split('.');
+    let first = options.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.get(part))
+}
