@@ -5,8 +5,21 @@ use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
 /// Names that only homes may spell: units, sockets, folders, links, chains, namespaces.
-const NAMES: [&str; 13] =
-    ["containerd", "crio", "cri-o", "dockerd", "isulad", "conmon", "flannel", "calico", "cilium_", "ovn", "hybridnet", "cni0", "vxlan"];
+const NAMES: [&str; 13] = [
+    "containerd",
+    "crio",
+    "cri-o",
+    "dockerd",
+    "isulad",
+    "conmon",
+    "flannel",
+    "calico",
+    "cilium_",
+    "ovn",
+    "hybridnet",
+    "cni0",
+    "vxlan",
+];
 
 /// Where they may stand, below `installer/`, and why.
 const HOMES: [(&str, &str); 18] = [

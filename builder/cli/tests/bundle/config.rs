@@ -32,8 +32,7 @@ fn each_profile_of_init_can_be_built_and_is_never_written_over_a_file() {
 #[test]
 fn config_says_what_is_a_default_what_the_catalogue_chooses_and_what_is_not_installed_yet() {
     let site = Site::new();
-    let text =
-        "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: one}\nspec:\n  kubernetes: {proxyMode: nftables}\n  network: {plugin: kube-ovn}\n";
+    let text = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: one}\nspec:\n  kubernetes: {proxyMode: nftables}\n  network: {plugin: kube-ovn}\n";
     site.write("cluster.yaml", text);
     let shown = site.run(&["config", "-f", "cluster.yaml"]).must(ExitCode::Ok);
     assert_eq!(parse(&shown.out).unwrap(), parse(text).unwrap());

@@ -254,7 +254,9 @@ fn value(at: &At<'_>, kind: &Kind) {
         Text => (found.is_number() || text.is_some(), "a text".to_owned()),
         Texts => (found.as_array().is_some_and(|all| all.iter().all(Value::is_string)), "a list of texts".to_owned()),
         Words(words) => (text.is_some_and(|text| words.contains(&text)), format!("one of {}", words.join(", "))),
-        Network => (text.is_some_and(|text| text.parse::<Ipv4Net>().is_ok()), "an IPv4 network (100.64.0.0/16)".to_owned()),
+        Network => {
+            (text.is_some_and(|text| text.parse::<Ipv4Net>().is_ok()), "an IPv4 network (100.64.0.0/16)".to_owned())
+        }
         Object => (found.is_object() || found.is_array(), "a mapping or a list".to_owned()),
     };
     if !fits {

@@ -203,7 +203,9 @@ fn unsupported_settings_are_read_and_distinguished_from_mistakes() {
         sample(),
         &file("  registry: {type: registry}\n  system: {osPackages: none}\n"),
         &file("  runtime: {type: cri-o}\n"),
-        &file("  network: {plugin: kube-ovn, options: {networking: {TUNNEL_TYPE: vxlan}, ipv4: {JOIN_CIDR: 100.80.0.0/16}}}\n"),
+        &file(
+            "  network: {plugin: kube-ovn, options: {networking: {TUNNEL_TYPE: vxlan}, ipv4: {JOIN_CIDR: 100.80.0.0/16}}}\n",
+        ),
         &file("  network: {plugin: hybridnet, options: {daemon: {enableFelixPolicy: false}}}\n"),
         &file("  bundle: {os: [debian-12]}\n  system: {osPackages: full, debs: [vim]}\n"),
         &file("  network: {plugin: cilium, version: 1.20.0, options: {l7Proxy: false, MTU: 1400}}\n"),

@@ -92,8 +92,8 @@ fn what_no_recipe_installs_is_named_before_any_host_is_touched_and_stops_every_v
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let yaml = cluster_yaml(&[("node1", listener.local_addr().unwrap().port())]);
     let bundle = site.bundle_with(&yaml, |_| true);
-    let wanted =
-        yaml.replace("plugin: flannel", "plugin: hybridnet, podCidr: 10.128.0.0/15") + "  storage: {nfs: {server: \"fd00::9\", path: /srv}}\n";
+    let wanted = yaml.replace("plugin: flannel", "plugin: hybridnet, podCidr: 10.128.0.0/15")
+        + "  storage: {nfs: {server: \"fd00::9\", path: /srv}}\n";
     fs::write(site.path("mine.yaml"), wanted).unwrap();
     for verb in [&["create", "-y"][..], &["add-node", "-y"], &["preflight"], &["plan", "create"]] {
         let mut command = site.install(verb);

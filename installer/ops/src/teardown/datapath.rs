@@ -51,7 +51,8 @@ pub(super) fn is_own_port(machine: &Machine, name: &str) -> bool {
 /// Links whose master is the switch. (Its own ports have none.)
 fn attached(machine: &Machine, datapath: &Datapath) -> Result<Vec<String>, OpError> {
     let is_attached = |path: &PathBuf| {
-        std::fs::read_link(path.join("master")).is_ok_and(|master| master.file_name().is_some_and(|name| name == datapath.name))
+        std::fs::read_link(path.join("master"))
+            .is_ok_and(|master| master.file_name().is_some_and(|name| name == datapath.name))
     };
     let all = mounts::entries(&machine.path(LINKS))?.into_iter();
     Ok(all.filter(is_attached).filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())

@@ -23,8 +23,11 @@ pub fn clearing(saved: &str, plain: &[&str]) -> Option<String> {
             .filter_map(|line| line.strip_prefix(':')?.split(' ').next())
             .filter(|chain| is_ours(chain))
             .collect();
-        let leads: Vec<&str> =
-            lines.iter().filter_map(|line| line.strip_prefix("-A ")).filter(|rule| leads(rule) || plain.contains(rule)).collect();
+        let leads: Vec<&str> = lines
+            .iter()
+            .filter_map(|line| line.strip_prefix("-A "))
+            .filter(|rule| leads(rule) || plain.contains(rule))
+            .collect();
         if chains.is_empty() && leads.is_empty() {
             continue;
         }

@@ -295,13 +295,15 @@ fn a_switch_in_the_kernel_goes_with_its_ports_its_tunnels_and_its_rules() {
     // A reset has set its folder aside before.
     host.put("/etc/origin/.kubexm-reset-openvswitch/system-id.conf", "1");
     let found = network::leftovers(&host.machine).expect("a look");
-    let wanted =
-        ["datapath ovs-system", "link genev_sys_6081", "link 4f2a91b03c7d_h", "rules of iptables"];
+    let wanted = ["datapath ovs-system", "link genev_sys_6081", "link 4f2a91b03c7d_h", "rules of iptables"];
     assert_eq!(found, wanted);
     network::clear(&host.machine).expect("cleared");
     assert_eq!(network::leftovers(&host.machine).expect("a look"), [""; 0]);
     let links = std::fs::read_dir(host.machine.path("/sys/class/net")).expect("links");
-    assert_eq!(links.filter_map(|link| link.expect("a link").file_name().into_string().ok()).collect::<Vec<_>>(), ["eth0"]);
+    assert_eq!(
+        links.filter_map(|link| link.expect("a link").file_name().into_string().ok()).collect::<Vec<_>>(),
+        ["eth0"]
+    );
     assert_eq!(
         host.read("/run/kubexm-double/iptables-restore"),
         "*filter\n-D INPUT -m set --match-set ovn40subnets src -j ACCEPT\n-D INPUT -p udp -m udp --dport 6081 -j ACCEPT\n\

@@ -61,7 +61,14 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     // Of members of a database of several, controller, monitor and daemon: on the node's address.
     local_ports: &[6643, 6644, 10660, 10661, 10665],
     chart: Some("kube-ovn"),
-    workloads: &["kube-ovn-cni", "kube-ovn-controller", "kube-ovn-monitor", "kube-ovn-pinger", "ovn-central", "ovs-ovn"],
+    workloads: &[
+        "kube-ovn-cni",
+        "kube-ovn-controller",
+        "kube-ovn-monitor",
+        "kube-ovn-pinger",
+        "ovn-central",
+        "ovs-ovn",
+    ],
     ..NOTHING
 };
 

@@ -68,7 +68,9 @@ fn kube_ovn_gets_the_sites_addresses_a_node_for_its_databases_and_a_folder_for_i
         let step = plan.steps.iter().find(|step| step.id.0 == format!("{host}/runtime.programs")).unwrap();
         let place = |is: &dyn Fn(&Op) -> bool| step.ops.iter().position(is);
         let folder = place(&|op| matches!(op, Op::StateDir(dir) if dir.path == "/opt/cni"));
-        let link = place(&|op| matches!(op, Op::Link(link) if (&*link.path, &*link.target) == ("/opt/cni/bin/kube-ovn", "/opt/cni/kube-ovn/kube-ovn")));
+        let link = place(
+            &|op| matches!(op, Op::Link(link) if (&*link.path, &*link.target) == ("/opt/cni/bin/kube-ovn", "/opt/cni/kube-ovn/kube-ovn")),
+        );
         assert!(folder.is_some() && folder < link, "what was there is looked at first: {host}");
     }
 }

@@ -1,7 +1,9 @@
 //! What is around the hosts: ports, resolvers, settings, networks; roles; the bundle.
 
 use kubexm_recipes::preflight::Severity::{Fail, Warn};
-use kubexm_spec::cluster::{ExternalKind, Firewall, InternalKind, LoadBalancerMode, NetworkPlugin, Runtime, RuntimeKind};
+use kubexm_spec::cluster::{
+    ExternalKind, Firewall, InternalKind, LoadBalancerMode, NetworkPlugin, Runtime, RuntimeKind,
+};
 use kubexm_spec::{ArtifactKey, Program};
 
 use super::super::edits::{configured, mounts};
