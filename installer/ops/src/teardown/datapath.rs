@@ -43,12 +43,7 @@ pub(super) fn links(machine: &Machine) -> Result<Vec<String>, OpError> {
     Ok(found)
 }
 
-/// Whether a link goes with its switch, and can go in no other way.
-pub(super) fn is_own_port(machine: &Machine, name: &str) -> bool {
-    marked(machine).any(|datapath| datapath.ports.contains(&name) && has_link(machine, datapath.name))
-}
-
-/// Links whose master is the switch. (Its own ports have none.)
+/// Links whose master is the switch. (Those that it has made itself, `br-int` and `ovn0`, have none, and go with it.)
 fn attached(machine: &Machine, datapath: &Datapath) -> Result<Vec<String>, OpError> {
     let is_attached = |path: &PathBuf| {
         std::fs::read_link(path.join("master"))

@@ -47,7 +47,7 @@ pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
 
 /// Removes the traces. Pods must have been stopped: a namespace exists as long as a process is in it.
 pub fn clear(machine: &Machine) -> Result<(), OpError> {
-    // Its own ports are among the links that have routes.
+    // With its ports their routes go.
     datapath::remove(machine)?;
     for point in own_mounts(machine)? {
         unmount::unmount_point(machine, &point)?;
@@ -103,8 +103,7 @@ fn links(machine: &Machine) -> Result<Vec<String>, OpError> {
                 || (name.starts_with("veth") && of_a_pod(path))
         })
         .map(|(_, name)| name.to_owned());
-    // They go with what they are ports of.
-    let mut found: Vec<String> = found.filter(|name| !datapath::is_own_port(machine, name)).collect();
+    let mut found: Vec<String> = found.collect();
     found.extend(datapath::links(machine)?);
     Ok(found)
 }

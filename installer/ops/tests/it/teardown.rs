@@ -315,10 +315,8 @@ fn a_switch_in_the_kernel_goes_with_its_ports_its_tunnels_and_its_rules() {
 fn a_switch_of_the_hosts_own_stays_whatever_the_network_was() {
     let host = Host::fresh();
     with_switch(&host);
-    // Names that only the pod network has are its own in any case.
-    std::fs::remove_dir_all(host.machine.path("/sys/class/net/ovn0")).expect("removed");
     network::clear(&host.machine).expect("cleared");
-    for link in ["ovs-system", "br-int", "genev_sys_6081", "4f2a91b03c7d_h"] {
+    for link in ["ovs-system", "br-int", "ovn0", "genev_sys_6081", "4f2a91b03c7d_h"] {
         assert!(host.machine.path(format!("/sys/class/net/{link}")).exists(), "{link}");
     }
     let restored = host.read("/run/kubexm-double/iptables-restore");

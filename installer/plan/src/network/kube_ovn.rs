@@ -15,8 +15,6 @@ pub const JOIN_CIDR: &str = "100.64.0.0/16";
 
 /// What it may have on a node, whatever its tunnels; ports are those of Geneve.
 pub(super) const TRAITS: NetworkTraits = NetworkTraits {
-    // Its other links have names that those of a host's own Open vSwitch have, too.
-    links: &["ovn0"],
     unmanaged: &["ovs-system", "br-int", "ovn0", "mirror0", "genev_sys_*", "vxlan_sys_*", "????????????_h"],
     // The sets: main ones of both families, and those that are filled before they take a main one's place.
     chains: &[
@@ -35,7 +33,6 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     datapath: Some(&Datapath {
         name: "ovs-system",
         mark: "/etc/origin/openvswitch/system-id.conf",
-        ports: &["br-int", "ovn0", "mirror0"],
         tunnels: &["genev_sys_6081", "vxlan_sys_4789"],
         pods: "_h",
         folders: &["/run/openvswitch", "/run/ovn", "/var/log/openvswitch", "/var/log/ovn"],

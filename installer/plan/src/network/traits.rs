@@ -105,8 +105,6 @@ pub struct Datapath {
     pub name: &'static str,
     /// A file that only its pods write, before the datapath is there.
     pub mark: &'static str,
-    /// Its own ports, which the kernel removes with it, and never alone.
-    pub ports: &'static [&'static str],
     /// Links to other nodes, which are ports of it and stay without it.
     pub tunnels: &'static [&'static str],
     /// How the names of pods' links end, after hexadecimal digits.
