@@ -224,6 +224,16 @@ impl All {
         }
         let instead = "name a network of /16 or less: Hybridnet has no larger ones";
         self.add(pods.prefix_len() < 16, "spec.network.podCidr", pods.to_string(), instead);
+        // Each of them has a node for itself: one too many would be waited for.
+        let control_planes = cluster.role_groups.control_plane.len();
+        let nodes = cluster.hosts.iter().filter(|host| cluster.roles(&host.name).in_cluster()).count();
+        for (part, most) in [("manager", control_planes), ("webhook", control_planes), ("typha", nodes)] {
+            let replicas = cluster.network.options.get(part).and_then(|part| part.get("replicas")?.as_u64());
+            let found = replicas.filter(|replicas| most > 0 && *replicas > most as u64);
+            let path = format!("spec.network.options.{part}.replicas");
+            let instead = format!("there are {most} hosts for them, and each has one for itself: name {most} or fewer");
+            self.add(found.is_some(), &path, found.unwrap_or_default().to_string(), &instead);
+        }
         self.further_plugins(cluster);
     }
 

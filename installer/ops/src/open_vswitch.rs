@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Removes a datapath with its ports. One that is not there is removed.
 pub(crate) fn delete_datapath(name: &str) -> Result<(), OpError> {
-    match delete(name) {
+    match delete(DATAPATH, name) {
         // Without the module there is no family, and without the datapath no device of its name.
         Ok(()) | Err(Errno::NOENT | Errno::NODEV) => Ok(()),
         Err(error) => Err(OpError::other(format!(
@@ -44,18 +44,21 @@ pub(crate) fn delete_datapath(name: &str) -> Result<(), OpError> {
     }
 }
 
-fn delete(name: &str) -> Result<(), Errno> {
+fn delete(family: &str, name: &str) -> Result<(), Errno> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(GENERIC))?;
     set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
     bind(&socket, &SocketAddrNetlink::new(0, 0))?;
-    let asked = message((CONTROL, REQUEST, 1), (GET_FAMILY, 1), &attribute(FAMILY_NAME, DATAPATH));
+    let asked = message((CONTROL, REQUEST, 1), (GET_FAMILY, 1), &attribute(FAMILY_NAME, family));
     let answer = ask(&socket, &asked, 1)?;
     let family = family_in(&answer).ok_or(Errno::PROTO)?;
+    ask(&socket, &deletion(family, name), 2).map(drop)
+}
+
+fn deletion(family: u16, name: &str) -> Vec<u8> {
     // `struct ovs_header`: the number of the device, which the name stands for.
     let mut body = vec![0; 4];
     body.extend(attribute(NAME, name));
-    let asked = message((family, REQUEST | ACK, 2), (DELETE, DATAPATH_VERSION), &body);
-    ask(&socket, &asked, 2).map(drop)
+    message((family, REQUEST | ACK, 2), (DELETE, DATAPATH_VERSION), &body)
 }
 
 /// Sends a message, and returns what is in its answer after the header; nothing of a plain acknowledgement.
@@ -142,9 +145,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_without_the_datapath_or_the_module_has_nothing_to_remove() {
-        // The real kernel's own answer: its control family is everywhere.
-        assert!(delete_datapath("kubexm-none").is_ok());
+    fn a_kernel_without_the_family_has_nothing_to_remove() {
+        // The real kernel's own answer: its control family is everywhere, and no module is called so.
+        assert_eq!(delete("kubexm_none", "kubexm-none"), Err(Errno::NOENT));
+    }
+
+    #[test]
+    fn what_is_asked_is_a_datapath_by_its_name() {
+        let mut wanted = vec![16 + 4 + 4 + 16, 0, 0, 0, 0x2a, 0, 5, 0, 2, 0, 0, 0, 0, 0, 0, 0];
+        wanted.extend([2, 2, 0, 0, 0, 0, 0, 0, 15, 0, 1, 0]);
+        wanted.extend(b"ovs-system\0\0");
+        if cfg!(target_endian = "little") {
+            assert_eq!(deletion(0x2a, "ovs-system"), wanted);
+        }
     }
 
     #[test]

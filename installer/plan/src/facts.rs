@@ -63,6 +63,9 @@ pub struct Facts {
     pub interfaces: Vec<Interface>,
     /// Whether there is a default route of IPv4.
     pub default_route: bool,
+    /// The link that it leads to; of several the one with the lowest metric.
+    #[serde(default)]
+    pub default_link: Option<String>,
     /// Interfaces on which the kernel has routes or addresses of IPv6 from a router, and takes none any more once it forwards
     /// packets (`accept_ra` is 1).
     #[serde(default)]
@@ -123,6 +126,9 @@ pub struct Facts {
     /// Mounts below state folders that are not a pod's, or are in use by a process of the host.
     #[serde(default)]
     pub foreign_mounts: Vec<ForeignMount>,
+    /// What of Open vSwitch is the host's own.
+    #[serde(default, skip_serializing_if = "OwnSwitch::is_empty")]
+    pub own_switch: OwnSwitch,
     /// The stamp, if the host belongs to a cluster of kubexm.
     pub stamp: Option<Stamp>,
     /// Why the stamp cannot be read, so that it is unknown which cluster the node belongs to.
@@ -268,6 +274,23 @@ pub enum ModuleState {
     Loadable,
     /// Not available.
     Missing,
+}
+
+/// What of a switch (Open vSwitch) is a host's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnSwitch {
+    /// Names of its programs that run outside of pods.
+    pub processes: Vec<String>,
+    /// Links of the host that are ports of the pod network's switch.
+    pub links: Vec<String>,
+}
+
+impl OwnSwitch {
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.processes.is_empty() && self.links.is_empty()
+    }
 }
 
 /// A network interface.

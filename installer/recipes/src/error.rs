@@ -152,6 +152,17 @@ pub enum RecipeError {
         /// Every one of every host: `node1: /var/lib/kubelet/pods (tmpfs of tmpfs)`.
         mounts: Vec<String>,
     },
+    /// A reset would remove a switch that has links of the host.
+    #[error(
+        "links of the host that are ports of the pod network's switch, which a reset removes with the addresses that are on it:\n{}\nnothing was \
+         stopped, changed or deleted; delete what has put them there (`kubectl get provider-networks`), wait until the links have their \
+         addresses again, and run again",
+        lines(.links)
+    )]
+    Switched {
+        /// Every one of every host: `node1: eth1`.
+        links: Vec<String>,
+    },
     /// The facts of a host are missing.
     #[error("the facts of {host} were not gathered; run `kubexm-install preflight` and fix what it reports")]
     NoFacts { host: String },

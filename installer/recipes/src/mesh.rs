@@ -207,7 +207,8 @@ fn of_pods(cx: &PlanContext<'_>, to: &Host<'_>) -> Vec<Port> {
     let network = network::of(cx.cluster);
     let free = network.udp_ports.iter().filter(|number| !to.taken.contains(number));
     let udp = free.map(|number| Port { protocol: Protocol::Udp, number: *number });
-    udp.chain(network.tcp_ports.iter().copied().map(tcp)).collect()
+    let of_control_planes = network.control_plane_ports.iter().filter(|_| to.roles.control_plane);
+    udp.chain(network.tcp_ports.iter().chain(of_control_planes).copied().map(tcp)).collect()
 }
 
 const fn tcp(number: u16) -> Port {

@@ -11,7 +11,7 @@ use kubexm_manifests::{Catalogue, ChartRelease, RequireError, Source, releases, 
 use kubexm_packages::model::{Deferred, MultiArch, Package, RepoId};
 use kubexm_packages::solve::{Pool, Repo};
 use kubexm_plan::cluster_facts::Leaf;
-use kubexm_plan::facts::{Disk, InstalledPackages, Interface, ModuleState, SelinuxState};
+use kubexm_plan::facts::{Disk, InstalledPackages, Interface, ModuleState, OwnSwitch, SelinuxState};
 use kubexm_plan::{ClusterId, Facts, Plan};
 use kubexm_spec::cluster::{Cluster, EtcdKind, Host, Kubernetes, MaterialUse, RoleGroups, Runtime, RuntimeKind};
 use kubexm_spec::lock::PackageSet;
@@ -220,6 +220,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
             mtu: 1500,
         }],
         default_route: true,
+        default_link: Some("eth0".to_owned()),
         routers_asked_on: Vec::new(),
         routes: vec!["10.77.0.0/24".to_owned()],
         nameservers: Some(vec![IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1))]),
@@ -244,6 +245,7 @@ pub fn facts(name: &str, last: u8) -> Facts {
         etcd_write_us: None,
         open_folders: Vec::new(),
         foreign_mounts: Vec::new(),
+        own_switch: OwnSwitch::default(),
         stamp: None,
         unreadable_stamp: None,
         unreadable_mark: None,

@@ -23,13 +23,15 @@ enum Kind {
     Texts,
     /// One of these.
     Words(&'static [&'static str]),
-    /// An IPv4 network: `100.64.0.0/16`.
+    /// An IPv4 network with addresses for 253 nodes or more: `100.64.0.0/16`.
     Network,
+    /// A mapping.
+    Map,
     /// What Kubernetes itself has a format for: a list or a mapping.
     Object,
 }
 
-use Kind::{Flag, FlagOrText, Network, Number, Object, Text, Texts, Within, Words};
+use Kind::{Flag, FlagOrText, Map, Network, Number, Object, Text, Texts, Within, Words};
 
 /// Of Cilium's chart (1.16 to 1.20) what changes how the network works; names are the chart's. What needs things outside of the cluster
 /// (clouds, a second etcd, another cluster), what the cluster configures itself (addresses, the API's own) and images are left out.
@@ -141,16 +143,16 @@ const KUBE_OVN: &[(&str, Kind)] = &[
     ("ipv4.JOIN_CIDR", Network),
     ("ipv4.PINGER_EXTERNAL_ADDRESS", Text),
     ("ipv4.PINGER_EXTERNAL_DOMAIN", Text),
-    ("kube-ovn-cni", Object),
-    ("kube-ovn-controller", Object),
-    ("kube-ovn-monitor", Object),
-    ("kube-ovn-pinger", Object),
+    ("kube-ovn-cni", Map),
+    ("kube-ovn-controller", Map),
+    ("kube-ovn-monitor", Map),
+    ("kube-ovn-pinger", Map),
     ("networking.ENABLE_ECMP", Flag),
     ("networking.ENABLE_EIP_SNAT", Flag),
     ("networking.EXCLUDE_IPS", Text),
     ("networking.TUNNEL_TYPE", Words(&["geneve", "vxlan"])),
-    ("ovn-central", Object),
-    ("ovs-ovn", Object),
+    ("ovn-central", Map),
+    ("ovs-ovn", Map),
     ("performance.GC_INTERVAL", Number),
     ("performance.INSPECT_INTERVAL", Number),
     ("performance.OVS_VSCTL_CONCURRENCY", Number),
@@ -161,19 +163,19 @@ const KUBE_OVN: &[(&str, Kind)] = &[
 const HYBRIDNET: &[(&str, Kind)] = &[
     ("daemon.checkPodConnectivityFromHost", Flag),
     ("daemon.enableFelixPolicy", Flag),
-    ("daemon.felix.resources", Object),
-    ("daemon.resources", Object),
+    ("daemon.felix.resources", Map),
+    ("daemon.resources", Map),
     ("daemon.vtepAddressCIDRs", Text),
     ("defaultIPRetain", Flag),
     ("manager.kubeClientBurst", Number),
     ("manager.kubeClientQPS", Number),
-    ("manager.replicas", Number),
-    ("manager.resources", Object),
-    ("typha.replicas", Number),
-    ("typha.resources", Object),
+    ("manager.replicas", Within(1, 20)),
+    ("manager.resources", Map),
+    ("typha.replicas", Within(1, 20)),
+    ("typha.resources", Map),
     ("vmIPRetain", Flag),
-    ("webhook.replicas", Number),
-    ("webhook.resources", Object),
+    ("webhook.replicas", Within(1, 20)),
+    ("webhook.resources", Map),
 ];
 
 /// The options of a plugin, and what else is possible where one is missing.
@@ -255,8 +257,11 @@ fn value(at: &At<'_>, kind: &Kind) {
         Texts => (found.as_array().is_some_and(|all| all.iter().all(Value::is_string)), "a list of texts".to_owned()),
         Words(words) => (text.is_some_and(|text| words.contains(&text)), format!("one of {}", words.join(", "))),
         Network => {
-            (text.is_some_and(|text| text.parse::<Ipv4Net>().is_ok()), "an IPv4 network (100.64.0.0/16)".to_owned())
+            let network = text.and_then(|text| text.parse::<Ipv4Net>().ok());
+            let is_one = network.is_some_and(|network| network.trunc() == network && network.prefix_len() <= 24);
+            (is_one, "an IPv4 network of /24 or larger (100.64.0.0/16)".to_owned())
         }
+        Map => (found.is_object(), "a mapping".to_owned()),
         Object => (found.is_object() || found.is_array(), "a mapping or a list".to_owned()),
     };
     if !fits {

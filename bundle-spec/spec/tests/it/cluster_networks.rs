@@ -103,8 +103,15 @@ fn an_option_that_the_chart_of_kube_ovn_or_hybridnet_does_not_have_is_named() {
         ("plugin: kube-ovn, options: {networking: {TUNNEL_TYPE: stt}}", "expected one of geneve, vxlan, got"),
         ("plugin: kube-ovn, options: {networking: {NETWORK_TYPE: vlan}}", "unknown option \"networking.NETWORK_TYPE\""),
         ("plugin: kube-ovn, options: {MASTER_NODES: 10.0.0.1}", "unknown option \"MASTER_NODES\""),
-        ("plugin: kube-ovn, options: {ipv4: {JOIN_CIDR: 100.64}}", "expected an IPv4 network (100.64.0.0/16), got"),
+        (
+            "plugin: kube-ovn, options: {ipv4: {JOIN_CIDR: 100.64}}",
+            "expected an IPv4 network of /24 or larger (100.64.0.0/16), got",
+        ),
         ("plugin: kube-ovn, options: {ipv4: {JOIN_CIDR: \"fd00::/64\"}}", "expected an IPv4 network"),
+        ("plugin: kube-ovn, options: {ipv4: {JOIN_CIDR: 100.64.3.9/16}}", "expected an IPv4 network"),
+        ("plugin: kube-ovn, options: {ipv4: {JOIN_CIDR: 100.64.0.0/30}}", "expected an IPv4 network"),
+        ("plugin: kube-ovn, options: {ovn-central: [1]}", "expected a mapping, got"),
+        ("plugin: hybridnet, options: {webhook: {replicas: 0}}", "expected a whole number from 1 to 20, got 0"),
         ("plugin: hybridnet, options: {init: {cidr: 10.0.0.0/16}}", "unknown option \"init\""),
         ("plugin: hybridnet, options: {defaultIPRetain: \"yes\"}", "expected true or false"),
     ] {

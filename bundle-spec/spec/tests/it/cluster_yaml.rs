@@ -169,6 +169,11 @@ const NOT_BUILT: &[(&str, &str)] = &[
     ("  kubernetes: {proxyMode: nftables}\n  network: {plugin: kube-ovn}\n", "spec.kubernetes.proxyMode"),
     ("  network: {plugin: hybridnet, podCidr: 10.128.0.0/15}\n", "spec.network.podCidr"),
     (
+        "  hosts: [{name: a, address: 10.0.0.1}, {name: b, address: 10.0.0.2}]\n  roleGroups: {master: [a], worker: [b]}\n  \
+         network: {plugin: hybridnet, options: {manager: {replicas: 2}, typha: {replicas: 2}}}\n",
+        "spec.network.options.manager.replicas",
+    ),
+    (
         "  network: {plugin: hybridnet, podCidr: [10.1.0.0/16, \"fd00::/48\"], serviceCidr: [10.2.0.0/16, \"fd01::/112\"]}\n",
         "spec.network.podCidr",
     ),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::Facts;
-use kubexm_plan::facts::{Disk, Interface, ModuleState, SelinuxState};
+use kubexm_plan::facts::{Disk, Interface, ModuleState, OwnSwitch, SelinuxState};
 use kubexm_spec::{Arch, Digest};
 
 /// The programs called by kubeadm and the installer that a plain Debian has.
@@ -48,6 +48,7 @@ pub fn facts(host: &str) -> Facts {
             mtu: 1500,
         }],
         default_route: true,
+        default_link: Some("eth0".to_owned()),
         routers_asked_on: Vec::new(),
         routes: vec!["10.0.0.0/24".to_owned()],
         nameservers: Some(Vec::new()),
@@ -72,6 +73,7 @@ pub fn facts(host: &str) -> Facts {
         etcd_write_us: None,
         open_folders: Vec::new(),
         foreign_mounts: Vec::new(),
+        own_switch: OwnSwitch::default(),
         stamp: None,
         kubeadm_config: None,
         kubeadm_config_text: None,

@@ -22,14 +22,14 @@ mod state_folders;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_plan::backup::FROM_BACKUP;
-use kubexm_plan::facts::{DataFolders, ModuleState};
+use kubexm_plan::facts::{DataFolders, ModuleState, OwnSwitch};
 use kubexm_plan::{Facts, KubeadmFiles, REGISTRY_CAS, SEALED_AUTHORITIES, etcd, runtime};
 use kubexm_spec::{Arch, Digest};
 
 use crate::ops::act::{kubeadm_files, kubeadm_init, kubeadm_upgrade, mark};
 use crate::ops::{kernel_module, stamp, swap_off, sysctl, timezone};
 use crate::system::Program;
-use crate::teardown::foreign;
+use crate::teardown::{datapath, foreign};
 use crate::{Machine, OpError, authority, fsio, given, paths, systemd, timers};
 
 /// Modules that kubexm needs: for the runtime, the bridge's sysctls and kube-proxy's ipvs mode. Others (vxlan,
@@ -135,6 +135,7 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         packages: packages::look(machine, &release),
         interfaces: machine.system().interfaces()?,
         default_route,
+        default_link: network::default_link(machine)?,
         routers_asked_on: network::routers_asked_on(machine)?,
         routes,
         dns_wildcards: dns::wildcards(
@@ -164,6 +165,7 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         etcd_write_us: etcd_write(machine, folders.etcd.as_deref().filter(|_| !ours.stamped()))?,
         open_folders: open_folders::look(machine, folders.filled.iter().chain(&folders.kept), ours.stamped())?,
         foreign_mounts: foreign::look(machine, &folders.filled)?,
+        own_switch: own_switch(machine, &processes)?,
         stamp,
         unreadable_stamp,
         unreadable_mark,
@@ -187,6 +189,15 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         machine_id: os::line(machine, "/etc/machine-id")?,
         product_uuid: os::line(machine, "/sys/class/dmi/id/product_uuid")?.to_ascii_lowercase(),
     })
+}
+
+fn own_switch(machine: &Machine, processes: &[processes::Process]) -> Result<OwnSwitch, OpError> {
+    let is_daemon = |name: &str| datapath::daemons().any(|daemon| daemon == name);
+    let own = processes.iter().filter(|process| !process.in_pod && !process.in_container && is_daemon(&process.name));
+    let mut names: Vec<String> = own.map(|process| process.name.clone()).collect();
+    names.sort_unstable();
+    names.dedup();
+    Ok(OwnSwitch { processes: names, links: datapath::of_the_host(machine)? })
 }
 
 /// Where a member runs, its own metrics tell; that of another cluster, too, is not disturbed.

@@ -30,6 +30,19 @@ pub(super) fn routes(machine: &Machine) -> Result<(bool, Vec<String>), OpError> 
     Ok((default, routes))
 }
 
+/// The link of the default route of IPv4 with the lowest metric.
+pub(super) fn default_link(machine: &Machine) -> Result<Option<String>, OpError> {
+    let table = fsio::read_text(&machine.path("/proc/net/route"))?.unwrap_or_default();
+    let read = |line: &str| {
+        let (address, prefix) = route_v4(line)?;
+        let mut fields = line.split_whitespace();
+        let link = fields.next()?.to_owned();
+        let metric = fields.nth(5)?.parse::<u32>().ok()?;
+        (prefix == 0 && address.is_ipv4()).then_some((metric, link))
+    };
+    Ok(table.lines().skip(1).filter_map(read).min().map(|(_, link)| link))
+}
+
 /// Interfaces whose routes of IPv6 come from a router, by the kernel's own hand: once the host forwards packets, a default route of these
 /// goes at once, and an address is not renewed any more.
 pub(super) fn routers_asked_on(machine: &Machine) -> Result<Vec<String>, OpError> {

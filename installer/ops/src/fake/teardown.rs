@@ -100,8 +100,12 @@ pub(super) fn delete_datapath(system: &RootedSystem, name: &str) -> Result<(), O
     let net = system.at("/sys/class/net");
     let all = std::fs::read_dir(&net).map_err(OpError::path("list", &net))?.filter_map(Result::ok);
     let is_of_it = |path: &std::path::Path| std::fs::read_to_string(path.join("datapath")).is_ok_and(|of| of == name);
-    for path in all.map(|entry| entry.path()).filter(|path| path.ends_with(name) || is_of_it(path)) {
-        std::fs::remove_dir_all(&path).map_err(OpError::path("remove", &path))?;
+    for path in all.map(|entry| entry.path()) {
+        if path.ends_with(name) || is_of_it(&path) {
+            std::fs::remove_dir_all(&path).map_err(OpError::path("remove", &path))?;
+        } else if std::fs::read_link(path.join("master")).is_ok_and(|master| master.ends_with(name)) {
+            std::fs::remove_file(path.join("master")).map_err(OpError::path("remove", &path))?;
+        }
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! and kubelet have mounted, [`network::clear`], and only then [`mounts::remove_tree`] or a rename. Each function only
 //! removes things: it can be repeated, and a missing thing is not an error.
 
+mod aside;
 pub mod cgroups;
 pub mod datapath;
 pub mod foreign;

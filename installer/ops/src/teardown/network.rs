@@ -5,9 +5,9 @@
 
 use std::fs;
 
-use kubexm_plan::network::{self, IPVS};
+use kubexm_plan::network::{self, IPVS, NetworkTraits};
 
-use super::{datapath, has_program, mounts, pins, routes, routing, rules, unmount};
+use super::{aside, datapath, has_program, mounts, pins, routes, routing, rules, unmount};
 use crate::system::Program;
 use crate::{Machine, OpError, fsio};
 
@@ -47,7 +47,7 @@ pub fn leftovers(machine: &Machine) -> Result<Vec<String>, OpError> {
 
 /// Removes the traces. Pods must have been stopped: a namespace exists as long as a process is in it.
 pub fn clear(machine: &Machine) -> Result<(), OpError> {
-    // With its ports their routes go.
+    // With its ports their routes go. Links of pods are ports of it no more then.
     datapath::remove(machine)?;
     for point in own_mounts(machine)? {
         unmount::unmount_point(machine, &point)?;
@@ -89,6 +89,7 @@ fn links(machine: &Machine) -> Result<Vec<String>, OpError> {
     let all = mounts::entries(&machine.path("/sys/class/net"))?;
     let is_bridge = |name: &str| network::any().any(|network| network.bridges.contains(&name));
     let named = |name: &str| network::any().any(|network| network.links.contains(&name));
+    let own = aside::own_networks(machine);
     let of_a_pod = |path: &std::path::Path| {
         let master = fs::read_link(path.join("master")).ok();
         master.as_deref().and_then(|master| master.file_name()?.to_str().map(is_bridge)).unwrap_or(false)
@@ -98,8 +99,8 @@ fn links(machine: &Machine) -> Result<Vec<String>, OpError> {
         .filter_map(|path| Some((path, path.file_name()?.to_str()?)))
         .filter(|(path, name)| {
             named(name)
-                || is_pod_link(name)
-                || is_named_after_another(name)
+                || is_pod_link(&own, name)
+                || is_named_after_another(&own, name)
                 || (name.starts_with("veth") && of_a_pod(path))
         })
         .map(|(_, name)| name.to_owned());
@@ -109,16 +110,18 @@ fn links(machine: &Machine) -> Result<Vec<String>, OpError> {
 }
 
 /// A link that is called after the host's below it: `eth0.vxlan4`.
-fn is_named_after_another(name: &str) -> bool {
-    let mut ends = network::any().flat_map(|network| network.link_ends);
+fn is_named_after_another(own: &[&NetworkTraits], name: &str) -> bool {
+    let mut ends = own.iter().flat_map(|network| network.link_ends);
     ends.any(|end| name.strip_suffix(end).is_some_and(|below| !below.is_empty()))
 }
 
 /// A link of a pod that is attached to no bridge: `lxc4f2a91b03c7d`.
-fn is_pod_link(name: &str) -> bool {
-    let rest = |prefix: &&str| name.strip_prefix(*prefix);
+fn is_pod_link(own: &[&NetworkTraits], name: &str) -> bool {
     let is_hex = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_hexdigit());
-    network::any().flat_map(|network| network.pod_links).filter_map(rest).any(is_hex)
+    own.iter().any(|network| {
+        let mut rests = network.pod_links.iter().filter_map(|prefix| name.strip_prefix(prefix));
+        rests.any(|rest| is_hex(rest) && network.pod_digits.is_none_or(|digits| rest.len() == digits))
+    })
 }
 
 /// What pods of a network have mounted in its folders.

@@ -4,14 +4,11 @@
 //! are left to the kernel. A route without a link (`blackhole`) or over the host's own link outlives its
 //! network: packets to its addresses would be dropped, or sent to hosts that no longer expect them.
 
-use std::net::IpAddr;
-use std::path::PathBuf;
-
 use ipnet::IpNet;
 use kubexm_plan::network::{self, PodRoutes};
-use kubexm_plan::op::reset::ASIDE;
+use std::net::IpAddr;
 
-use super::mounts;
+use super::aside::places;
 use crate::system::Program;
 use crate::{Machine, OpError};
 
@@ -99,23 +96,6 @@ fn parsed(destination: &str) -> Option<IpNet> {
 
 fn is_part(network: &IpNet, part: &IpNet) -> bool {
     network.contains(part) && network.prefix_len() < part.prefix_len()
-}
-
-/// Where a file in a folder of a network may be: a reset has set the folder aside before it clears the network.
-pub(super) fn places(machine: &Machine, file: &str) -> Vec<PathBuf> {
-    let parts = file.rsplit_once('/').and_then(|(folder, name)| Some((folder.rsplit_once('/')?, name)));
-    let Some(((parent, folder), name)) = parts else { return Vec::new() };
-    let set_aside = format!("{ASIDE}-{folder}");
-    let beside = mounts::entries(&machine.path(parent)).unwrap_or_default().into_iter();
-    let is_aside = |path: &PathBuf| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&set_aside))
-    };
-    // In the folder itself, where that is a mount point or a link.
-    let folder = machine.path(format!("{parent}/{folder}"));
-    let inside = mounts::entries(&folder).unwrap_or_default().into_iter();
-    let is_inside = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(ASIDE));
-    let asides = beside.filter(is_aside).chain(inside.filter(is_inside)).map(|folder| folder.join(name));
-    std::iter::once(machine.path(file)).chain(asides).collect()
 }
 
 fn routes_in(listed: &str, family: &'static str, going: &[String], pods: &Pods) -> Vec<Route> {

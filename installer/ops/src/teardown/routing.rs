@@ -1,7 +1,8 @@
 //! Rules and tables of routes that a network adds to a host, and programs that it attaches to links as filters of `tc`.
 
-use kubexm_plan::network::{self, MarkedRules};
+use kubexm_plan::network::{self, MarkedRules, NetworkTraits};
 
+use super::aside::own_networks;
 use super::has_program;
 use crate::system::Program;
 use crate::{Machine, OpError};
@@ -40,18 +41,19 @@ pub(super) struct Filter {
 
 /// The rules that exist.
 pub(super) fn rules(machine: &Machine) -> Result<Vec<Rule>, OpError> {
+    let own = own_networks(machine);
     let mut found = Vec::new();
     for family in FAMILIES {
         // A kernel without the family has no rules of it.
         let listed = machine.try_run(&Program::new("ip").args([family, "rule", "show"]))?;
         if listed.code == 0 {
-            found.extend(rules_in(&listed.stdout(), family));
+            found.extend(rules_in(&listed.stdout(), family, &own));
         }
     }
     Ok(found)
 }
 
-fn rules_in(listed: &str, family: &'static str) -> Vec<Rule> {
+fn rules_in(listed: &str, family: &'static str, own: &[&NetworkTraits]) -> Vec<Rule> {
     // `100:	from all lookup local proto kernel`
     let read = |line: &str| {
         let (preference, rest) = line.split_once(':')?;
@@ -62,7 +64,7 @@ fn rules_in(listed: &str, family: &'static str) -> Vec<Rule> {
     let all: Vec<(u32, String, Option<String>)> = listed.lines().filter_map(read).collect();
     let instead = !all.iter().any(|(preference, table, _)| *preference == 0 && table == LOCAL);
     let is_ours = |preference: u32, table: &str, mark: Option<&str>| {
-        network::any().any(|network| {
+        own.iter().any(|network| {
             network.route_tables.iter().any(|own| own.to_string() == table)
                 || (table == LOCAL && network.local_rule == Some(preference))
                 || network.marked_rules.is_some_and(|rules| is_marked(rules, table, mark))
@@ -168,19 +170,19 @@ mod tests {
 
     #[test]
     fn rules_of_a_network_and_the_moved_one_of_the_kernel_are_found() {
-        let found = rules_in(MOVED, "-4");
+        let found = rules_in(MOVED, "-4", &network::ALL);
         let texts: Vec<String> = found.iter().map(Rule::text).collect();
         assert_eq!(texts, ["rule 4 9 of table 2004", "rule 4 100 of table local"]);
         assert_eq!(found.iter().map(|rule| rule.instead).collect::<Vec<_>>(), [false, true]);
         // After an interruption both are there.
         let both = format!("0:\tfrom all lookup local\n{MOVED}");
-        assert!(rules_in(&both, "-4").iter().all(|rule| !rule.instead));
+        assert!(rules_in(&both, "-4", &network::ALL).iter().all(|rule| !rule.instead));
     }
 
     #[test]
     fn rules_of_others_stay() {
         let others = "0:\tfrom all lookup local\n99:\tfrom all lookup local\n100:\tfrom 10.0.0.0/8 lookup 200\n32766:\tfrom all lookup main\n";
-        assert_eq!(rules_in(others, "-4"), []);
+        assert_eq!(rules_in(others, "-4", &network::ALL), []);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::Host;
 use kubexm_ops::teardown::{mounts, network, pods, unmount};
-use kubexm_ops::{Machine, Wave, dispatch};
+use kubexm_ops::{Machine, Wave, dispatch, facts};
 use kubexm_plan::op::{SNAPSHOTS, StateDir, Unit};
 use kubexm_plan::{Op, Reset};
 use serde_json::json;
@@ -262,13 +262,23 @@ fn links_of_pods_without_a_bridge_pinned_programs_and_a_networks_own_mount_go() 
 
 /// A host whose pods had a switch of their own in the kernel, with a tunnel and a pod's link.
 fn with_switch(host: &Host) {
-    for link in ["eth0", "ovs-system", "br-int", "ovn0", "mirror0", "genev_sys_6081", "4f2a91b03c7d_h"] {
+    for link in [
+        "eth0",
+        "ovs-system",
+        "br-int",
+        "ovn0",
+        "mirror0",
+        "genev_sys_6081",
+        "4f2a91b03c7d_h",
+        "4f2a91b0_net1_h",
+        "fe_h",
+    ] {
         host.put(&format!("/sys/class/net/{link}/address"), "");
     }
     for port in ["br-int", "ovn0", "mirror0"] {
         host.put(&format!("/sys/class/net/{port}/datapath"), "ovs-system");
     }
-    attach(host, &["genev_sys_6081", "4f2a91b03c7d_h"]);
+    attach(host, &["genev_sys_6081", "4f2a91b03c7d_h", "4f2a91b0_net1_h"]);
     mounted(host, &[]);
     for end in ["save", "restore"] {
         host.put(&format!("/usr/sbin/iptables-{end}"), "");
@@ -292,10 +302,19 @@ fn attach(host: &Host, links: &[&str]) {
 fn a_switch_in_the_kernel_goes_with_its_ports_its_tunnels_and_its_rules() {
     let host = Host::fresh();
     with_switch(&host);
-    // A reset has set its folder aside before.
-    host.put("/etc/origin/.kubexm-reset-openvswitch/system-id.conf", "1");
+    // A reset has set its folder aside before; the link leads nowhere then.
+    host.put("/opt/.kubexm-reset-cni/bin/portmap", "");
+    let plugin = host.machine.path("/opt/.kubexm-reset-cni/bin/kube-ovn");
+    std::os::unix::fs::symlink("/opt/cni/kube-ovn/kube-ovn", plugin).expect("a link");
     let found = network::leftovers(&host.machine).expect("a look");
-    let wanted = ["datapath ovs-system", "link genev_sys_6081", "link 4f2a91b03c7d_h", "rules of iptables"];
+    let mut wanted = vec!["datapath ovs-system"];
+    wanted.extend([
+        "link 4f2a91b03c7d_h",
+        "link 4f2a91b0_net1_h",
+        "link fe_h",
+        "link genev_sys_6081",
+        "rules of iptables",
+    ]);
     assert_eq!(found, wanted);
     network::clear(&host.machine).expect("cleared");
     assert_eq!(network::leftovers(&host.machine).expect("a look"), [""; 0]);
@@ -328,7 +347,8 @@ fn a_switch_that_has_a_link_of_the_host_is_refused_before_anything_is_stopped() 
     let host = Host::fresh();
     with_switch(&host);
     attach(&host, &["eth0"]);
-    host.put("/etc/origin/openvswitch/system-id.conf", "1");
+    host.put("/opt/cni/bin/kube-ovn", "");
+    assert_eq!(facts::collect(&host.machine, "node1").expect("facts").own_switch.links, ["eth0"]);
     let stopped = dispatch::converge(&Op::from(Reset::PodsStopped), &host.machine);
     for refused in [network::clear(&host.machine), stopped] {
         let error = refused.expect_err("refused").to_string();
@@ -340,7 +360,7 @@ fn a_switch_that_has_a_link_of_the_host_is_refused_before_anything_is_stopped() 
 #[test]
 fn links_that_are_called_after_the_hosts_own_go_and_rules_that_are_known_by_their_mark() {
     let host = Host::fresh();
-    for link in ["eth0", "eth0.4", "eth0.vxlan4", ".vxlan4", "hybrid0x", "hybr0f3c9ab1d2e"] {
+    for link in ["eth0", "eth0.4", "eth0.vxlan4", ".vxlan4", "hybrid0x", "hybr0", "hybr0f3c9ab1d2e"] {
         host.put(&format!("/sys/class/net/{link}/address"), "");
     }
     let rules = "0:\tfrom all lookup local\n1:\tfrom all lookup 39999\n3:\tfrom all fwmark 0x20/0x20 lookup 40001\n\
@@ -348,6 +368,12 @@ fn links_that_are_called_after_the_hosts_own_go_and_rules_that_are_known_by_thei
         6:\tfrom 10.9.0.0/16 lookup 10002\n7:\tfrom all fwmark 0/0x4040 lookup 200\n32766:\tfrom all lookup main\n";
     host.put("/run/kubexm-double/ip-rules", rules);
     mounted(&host, &[]);
+    assert_eq!(
+        network::leftovers(&host.machine).expect("a look"),
+        [""; 0],
+        "others' names on a host of another network"
+    );
+    host.put("/opt/cni/bin/hybridnet", "");
     let wanted = [
         "link eth0.vxlan4",
         "link hybr0f3c9ab1d2e",

@@ -4,7 +4,10 @@
 use super::traits::{MarkedRules, NOTHING, NetworkTraits};
 
 pub(super) const TRAITS: NetworkTraits = NetworkTraits {
+    // Links, rules and tables have names and numbers that others may have, too.
+    mark: Some("/opt/cni/bin/hybridnet"),
     pod_links: &["hybr"],
+    pod_digits: Some(11),
     // After the name of the host's link that it goes over.
     link_ends: &[".vxlan4"],
     unmanaged: &["*.vxlan4", "hybr???????????"],
@@ -31,10 +34,13 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     cni_configs: &["/etc/cni/net.d/06-hybridnet.conflist"],
     modules: &["vxlan"],
     udp_ports: &[8472],
-    // The webhook, and typha.
-    tcp_ports: &[9898, 5473],
-    // Health of Felix and of typha on their own host; on every address metrics of manager and daemon, the daemon's health and its BGP server.
-    local_ports: &[9098, 9099, 8091, 9899, 11021, 50051],
+    // typha.
+    tcp_ports: &[5473],
+    // Health of Felix and of typha on their own host; on every address the daemon's metrics, its health and its BGP server.
+    local_ports: &[9098, 9099, 8091, 11021, 50051],
+    // The webhook; metrics of the manager.
+    control_plane_ports: &[9898],
+    control_plane_local_ports: &[9899],
     chart: Some("hybridnet"),
     workloads: &["calico-typha", "hybridnet-daemon", "hybridnet-manager", "hybridnet-webhook"],
     ..NOTHING

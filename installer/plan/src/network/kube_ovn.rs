@@ -15,6 +15,8 @@ pub const JOIN_CIDR: &str = "100.64.0.0/16";
 
 /// What it may have on a node, whatever its tunnels; ports are those of Geneve.
 pub(super) const TRAITS: NetworkTraits = NetworkTraits {
+    // Its switch has the names that a host's own Open vSwitch has, too.
+    mark: Some(PLUGIN),
     unmanaged: &["ovs-system", "br-int", "ovn0", "mirror0", "genev_sys_*", "vxlan_sys_*", "????????????_h"],
     // The sets: main ones of both families, and those that are filled before they take a main one's place.
     chains: &[
@@ -32,9 +34,10 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     rule_comments: &["ovn-subnet-gateway,", "kube-ovn "],
     datapath: Some(&Datapath {
         name: "ovs-system",
-        mark: "/etc/origin/openvswitch/system-id.conf",
         tunnels: &["genev_sys_6081", "vxlan_sys_4789"],
         pods: "_h",
+        daemons: &["ovs-vswitchd", "ovsdb-server"],
+        any_links: &["ovs-system", "ovs-netdev"],
         folders: &["/run/openvswitch", "/run/ovn", "/var/log/openvswitch", "/var/log/ovn"],
         // Of its daemon, and of `ovs-ctl enable-protocol`.
         rules: &[
@@ -53,10 +56,11 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     // 1.12 ends without either, whatever its tunnels are.
     modules: &["openvswitch", "geneve"],
     udp_ports: &[6081],
-    // The two databases.
-    tcp_ports: &[6641, 6642],
-    // Of members of a database of several, controller, monitor and daemon: on the node's address.
-    local_ports: &[6643, 6644, 10660, 10661, 10665],
+    // Controller and daemon: metrics and health.
+    local_ports: &[10660, 10665],
+    // The two databases; what their members would have among each other, and the monitor.
+    control_plane_ports: &[6641, 6642],
+    control_plane_local_ports: &[6643, 6644, 10661],
     chart: Some("kube-ovn"),
     workloads: &[
         "kube-ovn-cni",

@@ -5,10 +5,15 @@ use kubexm_spec::{ClusterImage, Program};
 /// What a pod network has on a node. What every cluster has, whatever its network, is [`CLUSTER`].
 #[derive(Clone, Copy, Debug)]
 pub struct NetworkTraits {
+    /// What only this network's pods or its recipe put on a node, where others have some of the names below: then they are its own only on a
+    /// host with this.
+    pub mark: Option<&'static str>,
     /// Full names of links.
     pub links: &'static [&'static str],
     /// Prefixes of links of pods that are attached to no bridge; the rest of their names is hexadecimal digits.
     pub pod_links: &'static [&'static str],
+    /// How many digits they have; any number if none is named.
+    pub pod_digits: Option<usize>,
     /// How links end that are called after the host's link below them: `.vxlan4` of `eth0.vxlan4`.
     pub link_ends: &'static [&'static str],
     /// Names of its links and of those of its pods, as patterns (`*`, `?`) that match few others: what the host's network managers leave alone.
@@ -64,6 +69,10 @@ pub struct NetworkTraits {
     pub tcp_ports: &'static [u16],
     /// TCP ports on which its pods listen for their own host only.
     pub local_ports: &'static [u16],
+    /// TCP ports on which nodes reach control planes.
+    pub control_plane_ports: &'static [u16],
+    /// TCP ports on which its pods listen on control planes, for nobody else's use.
+    pub control_plane_local_ports: &'static [u16],
     /// Images that every node needs.
     pub images: &'static [ClusterImage],
     /// The chart that it is installed from; every node needs its images.
@@ -98,17 +107,19 @@ pub struct MarkedRules {
 }
 
 /// A datapath of Open vSwitch in the kernel (its module's `datapath.c`), with what else such a switch has on a host. A host may have a switch of
-/// its own, with the same names: what is here is the network's only where its mark is.
+/// its own, with the same names: what is here is the network's only where its mark is ([`NetworkTraits::mark`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Datapath {
     /// Its name, which its link has, too.
     pub name: &'static str,
-    /// A file that only its pods write, before the datapath is there.
-    pub mark: &'static str,
     /// Links to other nodes, which are ports of it and stay without it.
     pub tunnels: &'static [&'static str],
-    /// How the names of pods' links end, after hexadecimal digits.
+    /// How the names of pods' links end, after hexadecimal digits and, of further interfaces, `_net1`.
     pub pods: &'static str,
+    /// Names of its programs' processes.
+    pub daemons: &'static [&'static str],
+    /// Links of the datapaths of such a switch, whoever has it.
+    pub any_links: &'static [&'static str],
     /// Folders that its pods fill.
     pub folders: &'static [&'static str],
     /// Rules without a comment that its programs put into chains of others, as `iptables-save` writes them.
@@ -124,8 +135,10 @@ impl NetworkTraits {
 
 /// A plugin without any traits.
 pub(super) const NOTHING: NetworkTraits = NetworkTraits {
+    mark: None,
     links: &[],
     pod_links: &[],
+    pod_digits: None,
     link_ends: &[],
     unmanaged: &[],
     datapath: None,
@@ -153,6 +166,8 @@ pub(super) const NOTHING: NetworkTraits = NetworkTraits {
     udp_ports: &[],
     tcp_ports: &[],
     local_ports: &[],
+    control_plane_ports: &[],
+    control_plane_local_ports: &[],
     images: &[],
     chart: None,
     manifest: None,

@@ -31,6 +31,7 @@ impl RecipeError {
             | Self::OlderPackages { .. }
             | Self::UnknownArch { .. }
             | Self::Mounted { .. }
+            | Self::Switched { .. }
             | Self::NoClusterYet { .. }
             | Self::FirstLost { .. }
             | Self::ClusterMismatch { .. }

@@ -22,7 +22,10 @@ fn options(plugin: NetworkPlugin) -> Option<Vec<(&'static str, Value)>> {
             ("natOutgoing", pool::NAT_OUTGOING.into()),
         ]),
         NetworkPlugin::KubeOvn => {
-            Some([kube_ovn::TUNNEL, kube_ovn::JOIN].map(|(name, default)| (name, default.into())).to_vec())
+            let mut kept = [kube_ovn::TUNNEL, kube_ovn::JOIN].map(|(name, default)| (name, default.into())).to_vec();
+            // Read when the first subnet is made.
+            kept.extend([("networking.EXCLUDE_IPS", Value::Null), ("func.ENABLE_LB", true.into())]);
+            Some(kept)
         }
         _ => None,
     }

@@ -35,6 +35,18 @@ pub(super) fn refuse_mounts<'a>(
     if mounts.is_empty() { Ok(()) } else { Err(RecipeError::Mounted { mounts }) }
 }
 
+/// Refuses links of a host that are ports of the pod network's switch, which goes with the addresses that are on it.
+pub(super) fn refuse_switched<'a>(
+    hosts: impl IntoIterator<Item = &'a (&'a ResetHost<'a>, Owned)>,
+) -> Result<(), RecipeError> {
+    let of_host = |(host, owned): &'a (&'a ResetHost<'a>, Owned)| {
+        let links = host.facts.own_switch.links.iter().filter(|_| owned.kubernetes);
+        links.map(|link| one_line(&format!("{}: {link}", host.name)))
+    };
+    let links: Vec<String> = hosts.into_iter().flat_map(of_host).collect();
+    if links.is_empty() { Ok(()) } else { Err(RecipeError::Switched { links }) }
+}
+
 /// Steps that can be rolled back, one after the other.
 pub(super) fn chain(host: &str, owned: &Owned, after: &[StepId]) -> Vec<Step> {
     let mut stop = Step::on(host, "reset.stop", "Stop Kubernetes, its pods and the runtime").timeout_s(600);

@@ -74,6 +74,7 @@ pub fn reset(cx: &ResetContext<'_>) -> Result<Plan, RecipeError> {
         }
     }
     host_removal::refuse_mounts(groups.values().flatten())?;
+    host_removal::refuse_switched(groups.values().flatten())?;
     let mut steps: Vec<Step> = Vec::new();
     let mut last: Vec<StepId> = Vec::new();
     let mut held = None;

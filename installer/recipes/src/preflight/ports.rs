@@ -77,6 +77,10 @@ fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
         let udp = traits.iter().flat_map(|network| network.udp_ports);
         ports.extend(udp.map(|number| Port { number: *number, protocol: "udp", process: None }));
         let tcp = traits.iter().flat_map(|network| network.tcp_ports.iter().chain(network.local_ports));
+        let of_control_planes = traits
+            .iter()
+            .flat_map(|network| network.control_plane_ports.iter().chain(network.control_plane_local_ports));
+        let tcp = tcp.chain(of_control_planes.filter(|_| roles.control_plane));
         // Whatever the plugin's program is called.
         ports.extend(tcp.map(|number| Port { number: *number, protocol: "tcp", process: None }));
     }

@@ -102,8 +102,9 @@ fn a_link_or_a_network_of_the_host_in_the_way_is_refused_before_anything_is_chan
     };
     let mut ovn = of(NetworkPlugin::KubeOvn, json!({}));
     assert_eq!(findings(&ovn, "links"), []);
-    ovn.facts().interfaces.push(link("ovs-system", &[]));
-    assert!(findings(&ovn, "links")[0].found.contains("ovs-system"));
+    ovn.facts().own_switch.processes = vec!["ovsdb-server".to_owned()];
+    ovn.facts().interfaces.push(link("ovs-netdev", &[]));
+    assert!(findings(&ovn, "links")[0].found.contains("(ovs-netdev, ovsdb-server)"));
     ovn.facts().interfaces.push(link("eth1", &["100.64.3.9/24"]));
     let found = findings(&ovn, "networks");
     assert!(found[0].needed.contains("spec.network.options.ipv4.JOIN_CIDR"), "{found:?}");
@@ -112,10 +113,14 @@ fn a_link_or_a_network_of_the_host_in_the_way_is_refused_before_anything_is_chan
 
     let mut hybridnet = of(NetworkPlugin::Hybridnet, json!({}));
     assert_eq!(findings(&hybridnet, "links"), []);
-    hybridnet.facts().interfaces[0].name = "enp129s0f0np0".to_owned();
-    hybridnet.facts().default_route = false;
-    let found: Vec<String> = findings(&hybridnet, "links").iter().map(|finding| finding.found.clone()).collect();
-    assert_eq!(found, ["the link enp129s0f0np0", "no default route of IPv4"]);
+    hybridnet.facts().default_link = Some("enp129s0f0np0".to_owned());
+    let found = |site: &Site| findings(site, "links").into_iter().map(|finding| finding.found).collect::<Vec<_>>();
+    let route = "the default route by enp129s0f0np0, and the node's address on eth0";
+    assert_eq!(found(&hybridnet), ["the link enp129s0f0np0", route]);
+    hybridnet.facts().default_link = None;
+    assert_eq!(found(&hybridnet), ["no default route of IPv4"]);
+    hybridnet.cluster.network.interface = Some("eth0".to_owned());
+    assert_eq!(found(&hybridnet), [""; 0]);
 }
 
 #[test]
@@ -127,10 +132,14 @@ fn tunnels_and_the_network_of_nodes_are_kept() {
     let running = ClusterFacts { applied, ..ClusterFacts::default() };
     let joined = |site: &Site| add_node(&site.cx(), &running, &["node2".to_owned()]);
     assert!(joined(&site).is_ok());
-    let other = json!({"networking": {"TUNNEL_TYPE": "vxlan"}, "ipv4": {"JOIN_CIDR": "100.80.0.0/16"}});
+    let other = json!({"networking": {"TUNNEL_TYPE": "vxlan"}, "ipv4": {"JOIN_CIDR": "100.80.0.0/16"}, "func": {"ENABLE_LB": false}});
     site.cluster.network.options = other.as_object().unwrap().clone();
     let error = joined(&site).unwrap_err().to_string();
-    for wanted in ["networking.TUNNEL_TYPE is vxlan, and the cluster has geneve", "ipv4.JOIN_CIDR is 100.80.0.0/16"] {
+    for wanted in [
+        "networking.TUNNEL_TYPE is vxlan, and the cluster has geneve",
+        "ipv4.JOIN_CIDR is 100.80.0.0/16",
+        "func.ENABLE_LB is false, and the cluster has true",
+    ] {
         assert!(error.contains(wanted), "{error}");
     }
 }

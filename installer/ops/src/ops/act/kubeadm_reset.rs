@@ -13,7 +13,7 @@ use super::perform::Perform;
 use super::{files, mark};
 use crate::path_state::{PathEntry, PathState};
 use crate::system::{ActContext, Program};
-use crate::teardown::{self, cgroups, foreign, mounts, moving_address, pods, unmount};
+use crate::teardown::{self, cgroups, datapath, foreign, mounts, moving_address, pods, unmount};
 use crate::{Machine, OpError, etcd_unit, folder, fsio, given, own_etcd, systemd, transient};
 
 const LIMIT_S: u64 = 300;
@@ -91,6 +91,7 @@ pub(super) fn clear(machine: &Machine, socket: &str, rest: Rest) -> Result<(), O
         .into_iter()
         .filter(|folder| !others.contains(folder))
         .try_for_each(|folder| foreign::refuse(machine, folder))?;
+    datapath::refuse(machine)?;
     members::leave(machine, rest)?;
     let kubelet = systemd::show(machine, KUBELET)?;
     if kubelet.active() || kubelet.running() {

@@ -52,7 +52,8 @@ pub(super) fn leaving<'a>(cx: &'a DeleteContext<'a>) -> Result<(Vec<Leaving<'a>>
         leaving.push(leaves(cx, &host.name, on)?);
     }
     let here = leaving.iter().filter_map(|host| host.here.as_ref());
-    host_removal::refuse_mounts(here)?;
+    host_removal::refuse_mounts(here.clone())?;
+    host_removal::refuse_switched(here)?;
     refuse_without_quorum(cx, &leaving)?;
     leaving.sort_by_key(|host| host.control_plane);
     Ok((leaving, on))

@@ -28,9 +28,10 @@ pub const ROWS: &[Row] = rows! {
                 r#"[{"name": "eth0", "addresses": ["10.77.0.11/24"], "mac": "52:54:00:00:00:0b", "mtu": 1500},
                     {"name": "ovs-system", "addresses": [], "mac": "52:54:00:00:00:99", "mtu": 1500}]"#,
             );
-        } => "a switch of Open vSwitch's (ovs-system)", "Open vSwitch of its own", "ovs-dpctl del-dp";
+        } => "an Open vSwitch of the host's own (ovs-system)", "one of its own", "ovs-dpctl del-dp";
     "links" Fail NODE2, "a link whose name leaves no room for another after it", |s| {
             s.cluster.network.plugin = NetworkPlugin::Hybridnet;
+            s.cluster.network.interface = Some("enp129s0f0np0".to_owned());
             s.node2().fake(
                 "interfaces.json",
                 r#"[{"name": "enp129s0f0np0", "addresses": ["10.77.0.12/24"], "mac": "52:54:00:00:00:0c", "mtu": 1500}]"#,
