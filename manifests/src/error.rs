@@ -250,6 +250,40 @@ pub enum RequireError {
         /// Other releases of it that have.
         nearest: Vec<String>,
     },
+    /// An operating system of `spec.bundle.os` that has no package of the container runtime.
+    #[error(
+        "{os} has no package of {runtime}, which comes as one: take {os} out of spec.bundle.os (it is in: {}), or name another spec.runtime.type",
+        list(.known)
+    )]
+    NoRuntimeForOs {
+        /// `spec.runtime.type`.
+        runtime: String,
+        /// As written.
+        os: String,
+        /// Systems that have it.
+        known: Vec<String>,
+    },
+    /// A package of the container runtime that is too old.
+    #[error(
+        "spec.runtime.type {runtime}: {os} has {package} {version}, and {what}, which the cluster needs, comes with {first}: {instead}, and build \
+         the bundle again"
+    )]
+    OldRuntimePackage {
+        /// `spec.runtime.type`.
+        runtime: String,
+        /// Name of its package.
+        package: String,
+        /// Version of its package.
+        version: String,
+        /// Of `spec.bundle.os`.
+        os: String,
+        /// What it lacks.
+        what: &'static str,
+        /// The first version that has it.
+        first: String,
+        /// What can be done.
+        instead: &'static str,
+    },
     /// Two different extra files would get one name.
     #[error(
         "spec.bundle.extraFiles: two files are called {name:?}; rename one of them, the bundle serves files by name"
@@ -307,6 +341,8 @@ impl RequireError {
             Self::TooOld { .. }
             | Self::EtcdTooOld { .. }
             | Self::OldGlibc { .. }
+            | Self::NoRuntimeForOs { .. }
+            | Self::OldRuntimePackage { .. }
             | Self::MinorMismatch { .. }
             | Self::FeatureGates { .. }
             | Self::Exclude { .. }

@@ -26,6 +26,7 @@ mod notice;
 pub mod os;
 mod overlay;
 mod own_images;
+pub mod packaged_runtime;
 mod packages;
 pub mod release;
 mod require;

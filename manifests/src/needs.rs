@@ -39,7 +39,7 @@ fn need(because: impl Into<String>) -> Option<Need> {
     Some(Need { because: because.into(), role: None, required: false })
 }
 
-/// Whether a cluster needs a program, and why. (isulad is none: it comes as packages of openEuler.)
+/// Whether a cluster needs a program, and why. (isulad is none: it comes as packages of openEuler, and starts the bundle's runc.)
 pub(crate) fn program(program: Program, cluster: &Cluster, asked: &Kubernetes, version: &str) -> Option<Need> {
     let kubernetes = || need(format!("Kubernetes {version}"));
     let own = |runtime: RuntimeKind| (cluster.runtime.kind == runtime).then(|| format!("spec.runtime.type {runtime}"));
@@ -52,7 +52,8 @@ pub(crate) fn program(program: Program, cluster: &Cluster, asked: &Kubernetes, v
             (asked.kind == KubernetesKind::Kubexm).then(|| need("spec.kubernetes.type kubexm"))?
         }
         Program::Containerd | Program::Runc if own(RuntimeKind::Containerd).is_some() => kubernetes(),
-        Program::Containerd | Program::Runc => None,
+        Program::Runc => need(own(RuntimeKind::Isulad)?),
+        Program::Containerd => None,
         Program::Etcd => match cluster.etcd.kind {
             EtcdKind::Kubeadm => kubernetes(),
             EtcdKind::Kubexm => {
@@ -64,7 +65,11 @@ pub(crate) fn program(program: Program, cluster: &Cluster, asked: &Kubernetes, v
             [] => need(TOOL),
             charts => Some(Need { because: format!("it installs {}", charts.join(", ")), role: None, required: true }),
         },
-        Program::Crictl => need(TOOL),
+        // kubexm asks isulad with it
+        Program::Crictl => match own(RuntimeKind::Isulad) {
+            Some(because) => Some(Need { because, role: None, required: true }),
+            None => need(TOOL),
+        },
         Program::Registry => {
             (cluster.registry.kind == RegistryKind::Registry).then(|| need("spec.registry.type registry"))?
         }

@@ -23,6 +23,10 @@ pub fn needs(cluster: &Cluster, profiles: &Profiles) -> Result<Vec<PackageNeed>,
             if !profile.archs.contains(&platform.arch) {
                 return Err(not_for(profile, *platform, profiles));
             }
+            let no_runtime = |root: &&Root| root.role == PackageRole::Runtime && profile.names_of(root).is_empty();
+            if roles.contains(&PackageRole::Runtime) && profiles.roots.iter().any(|root| no_runtime(&root)) {
+                return Err(no_runtime_for(cluster, profile, profiles));
+            }
             let roots = roots(cluster, profile, &profiles.roots, &roles);
             if !roots.is_empty() {
                 all.push(PackageNeed { os: name.clone(), platform: *platform, family: profile.family, roots });
@@ -44,6 +48,18 @@ fn not_for(profile: &Profile, platform: Platform, profiles: &Profiles) -> Requir
     }
 }
 
+fn no_runtime_for(cluster: &Cluster, profile: &Profile, profiles: &Profiles) -> RequireError {
+    let of_runtime = |other: &&Profile| {
+        let mut roots = profiles.roots.iter().filter(|root| root.role == PackageRole::Runtime);
+        roots.all(|root| !other.names_of(root).is_empty())
+    };
+    RequireError::NoRuntimeForOs {
+        runtime: cluster.runtime.kind.to_string(),
+        os: profile.name.clone(),
+        known: profiles.all.values().filter(of_runtime).map(|other| other.name.clone()).collect(),
+    }
+}
+
 /// Roles that some node of the cluster has.
 fn roles(cluster: &Cluster) -> Vec<PackageRole> {
     let Some(kubernetes) = &cluster.kubernetes else { return Vec::new() };
@@ -54,6 +70,7 @@ fn roles(cluster: &Cluster) -> Vec<PackageRole> {
     };
     let has = |role: PackageRole| match role {
         PackageRole::Node => true,
+        PackageRole::Runtime => cluster.runtime.kind.is_packaged(),
         PackageRole::Ipvs => kubernetes.proxy_mode == ProxyMode::Ipvs,
         PackageRole::Nfs => cluster.storage.nfs.is_some(),
         // the only engine of OpenEBS that cluster.yaml knows keeps volumes in a folder

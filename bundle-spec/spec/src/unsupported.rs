@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::cluster::{
     API_PORT, Cluster, Etcd, EtcdKind, Host, Keyword, Kubernetes, KubernetesKind, LoadBalancerMode, Network,
-    NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, System,
+    NetworkPlugin, OsPackages, ProxyMode, Registry, RegistryKind, Runtime, RuntimeKind, Selinux, System,
 };
 use crate::names;
 
@@ -66,6 +66,7 @@ pub fn check(cluster: &Cluster) -> Vec<Unsupported> {
     all.runtime(&cluster.runtime);
     all.cri_o(cluster);
     all.docker(cluster);
+    all.isulad(cluster);
     all.stacks(&cluster.network);
     all.kube_ovn(cluster);
     all.hybridnet(cluster);
@@ -160,7 +161,7 @@ impl All {
         self.word(
             "spec.runtime.type",
             runtime.kind,
-            &[RuntimeKind::Containerd, RuntimeKind::Docker, RuntimeKind::CriO],
+            &[RuntimeKind::Containerd, RuntimeKind::Docker, RuntimeKind::CriO, RuntimeKind::Isulad],
         );
     }
 
@@ -202,6 +203,37 @@ impl All {
         self.add(unknown, "spec.network.plugin", network.plugin.word(), "with docker today: flannel, none");
         self.add(network.multus, "spec.network.multus", "true", LEAVE_OUT);
         let instead = "with docker today: one network, of IPv4";
+        self.add(network.has_two_stacks(), "spec.network.podCidr", "", instead);
+    }
+
+    /// What is not built with it. Which systems have it is known to the catalogue.
+    fn isulad(&mut self, cluster: &Cluster) {
+        let Runtime { kind: RuntimeKind::Isulad, version, extra_config, .. } = &cluster.runtime else { return };
+        self.add(cluster.bundle.os.is_empty(), "spec.bundle.os", "", NAME_SYSTEMS);
+        let packages = cluster.system.os_packages;
+        let instead = "leave it out: iSulad is a package of the hosts' system, and comes with the bundle";
+        self.add(packages == OsPackages::None, "spec.system.osPackages", packages.word(), instead);
+        let instead = "leave it out: iSulad has the version of the packages of the systems in spec.bundle.os";
+        self.add(version.is_some(), "spec.runtime.version", version.clone().unwrap_or_default(), instead);
+        self.add(cluster.runtime.own_folder().is_some(), "spec.runtime.dataDir", "", LEAVE_OUT);
+        self.add(!extra_config.is_empty(), "spec.runtime.extraConfig", "", LEAVE_OUT);
+        let selinux = cluster.system.selinux;
+        self.add(
+            selinux == Selinux::Confine,
+            "spec.system.selinux",
+            selinux.word(),
+            "with iSulad today: keep, permissive",
+        );
+        let kind = cluster.registry.kind;
+        let known = [RegistryKind::Embedded, RegistryKind::None].contains(&kind);
+        self.add(!known, "spec.registry.type", kind.word(), "with iSulad today: embedded, none");
+        let instead = "leave it out: nodes with iSulad have every image of the bundle, and pull none of them";
+        self.add(!cluster.registry.auths.is_empty(), "spec.registry.auths", "", instead);
+        let network = &cluster.network;
+        let known = [NetworkPlugin::Flannel, NetworkPlugin::None].contains(&network.plugin);
+        self.add(!known, "spec.network.plugin", network.plugin.word(), "with iSulad today: flannel, none");
+        self.add(network.multus, "spec.network.multus", "true", LEAVE_OUT);
+        let instead = "with iSulad today: one network, of IPv4";
         self.add(network.has_two_stacks(), "spec.network.podCidr", "", instead);
     }
 

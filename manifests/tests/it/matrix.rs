@@ -73,8 +73,8 @@ fn of_runtime(runtime: RuntimeKind) -> &'static [&'static str] {
         RuntimeKind::Containerd => &["binary/containerd", "binary/runc"],
         RuntimeKind::Docker => &["binary/cri-dockerd", "binary/docker"],
         RuntimeKind::CriO => &["binary/cri-o"],
-        // packages of openEuler
-        RuntimeKind::Isulad => &[],
+        // itself packages of openEuler
+        RuntimeKind::Isulad => &["binary/runc"],
     }
 }
 

@@ -102,6 +102,28 @@ fn systems_and_platforms_that_nobody_knows_are_refused_with_what_is_near() {
 }
 
 #[test]
+fn a_runtime_that_is_a_package_comes_with_its_system_and_is_refused_where_no_system_has_it() {
+    let spec =
+        |systems: &str| format!("  kubernetes: {{}}\n  runtime: {{type: isulad}}\n  bundle: {{os: [{systems}]}}\n");
+    let all = needed(&spec("openeuler-24.03-sp1")).unwrap();
+    let root = all[0].roots.iter().find(|root| root.name == "isulad").unwrap();
+    assert_eq!((root.role, root.packages.as_slice()), (PackageRole::Runtime, ["iSulad".to_owned()].as_slice()));
+    assert!(root.commands.contains(&"isulad".to_owned()));
+    let without = needed("  kubernetes: {}\n  bundle: {os: [openeuler-24.03-sp1]}\n").unwrap();
+    assert!(!root_names(&without[0]).contains(&"isulad"), "other runtimes bring their programs");
+    for other in ["debian-12", "rocky-9", "openeuler-22.03, kylin-v10-sp3"] {
+        let error = needed(&spec(other)).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Config);
+        let (text, named) = (error.to_string(), other.rsplit(' ').next().unwrap());
+        assert!(
+            text.contains(&format!("{named} has no package of isulad")) && text.contains("openeuler-22.03"),
+            "{text}"
+        );
+        assert!(text.contains("spec.bundle.os") && text.contains("spec.runtime.type"), "{text}");
+    }
+}
+
+#[test]
 fn a_package_of_the_users_own_takes_the_place_of_what_the_table_says_of_it() {
     let all = needed("  kubernetes: {}\n  bundle: {os: [debian-12]}\n  system: {debs: [chrony, htop]}\n").unwrap();
     let replaces = |name: &str| {

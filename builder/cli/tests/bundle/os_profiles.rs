@@ -88,6 +88,8 @@ fn hosts_are_distinguished_by_service_pack() {
         ("rocky", "9.4", "9.4 (Blue Onyx)", Some("rocky-9")),
         ("openEuler", "22.03", "22.03 LTS", Some("openeuler-22.03")),
         ("openEuler", "22.03", "22.03 (LTS-SP3)", Some("openeuler-22.03-sp3")),
+        ("openEuler", "24.03", "24.03 (LTS)", Some("openeuler-24.03")),
+        ("openEuler", "24.03", "24.03 (LTS-SP2)", Some("openeuler-24.03-sp2")),
         ("kylin", "V10", "release V10 (SP2) /(Sword)-x86_64-Build09/20210524", Some("kylin-v10-sp2")),
         ("kylin", "V10", "V10", None),
         ("debian", "14", "14", None),

@@ -86,4 +86,9 @@ impl RuntimeKind {
             Self::Isulad => "/var/lib/isulad",
         }
     }
+
+    /// Whether it comes as packages of the hosts' system, in the version that these have.
+    pub const fn is_packaged(self) -> bool {
+        matches!(self, Self::Isulad)
+    }
 }

@@ -72,6 +72,8 @@ pub struct PackageIndex {
 pub enum PackageRole {
     /// Every node of a cluster.
     Node,
+    /// Nodes whose container runtime comes as packages.
+    Runtime,
     /// Nodes of clusters whose services go through IPVS.
     Ipvs,
     /// Nodes that mount NFS.
@@ -90,13 +92,23 @@ pub enum PackageRole {
 
 impl PackageRole {
     /// Every role.
-    pub const ALL: [Self; 8] =
-        [Self::Node, Self::Ipvs, Self::Nfs, Self::Iscsi, Self::Time, Self::Keepalived, Self::Haproxy, Self::Nginx];
+    pub const ALL: [Self; 9] = [
+        Self::Node,
+        Self::Runtime,
+        Self::Ipvs,
+        Self::Nfs,
+        Self::Iscsi,
+        Self::Time,
+        Self::Keepalived,
+        Self::Haproxy,
+        Self::Nginx,
+    ];
 
     /// As it is written: `node`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Node => "node",
+            Self::Runtime => "runtime",
             Self::Ipvs => "ipvs",
             Self::Nfs => "nfs",
             Self::Iscsi => "iscsi",

@@ -141,7 +141,19 @@ const NOT_BUILT: &[(&str, &str)] = &[
         "  kubernetes: {apiServerArgs: {etcd-prefix: /x}}\n  etcd: {type: external, externalConfig: {endpoints: [\"https://10.0.0.5:2379\"], caFile: a, certFile: b, keyFrom: {env: K}}}\n",
         "spec.kubernetes.apiServerArgs.etcd-prefix",
     ),
-    ("  runtime: {type: isulad}\n", "spec.runtime.type"),
+    ("  runtime: {type: isulad}\n", "spec.bundle.os"),
+    (
+        "  runtime: {type: isulad, version: 2.1.6, dataDir: /data/images, extraConfig: {debug: true}}\n  bundle: {os: [openeuler-22.03]}\n",
+        "spec.runtime.version spec.runtime.dataDir spec.runtime.extraConfig",
+    ),
+    (
+        "  runtime: {type: isulad}\n  bundle: {os: [openeuler-22.03]}\n  system: {osPackages: none}\n  registry: {type: registry}\n",
+        "spec.system.osPackages spec.registry.type",
+    ),
+    (
+        "  runtime: {type: isulad}\n  bundle: {os: [openeuler-22.03]}\n  network: {plugin: calico, multus: true}\n",
+        "spec.network.plugin spec.network.multus",
+    ),
     ("  runtime: {type: docker}\n  registry: {type: harbor}\n", "spec.registry.type"),
     ("  runtime: {type: docker}\n  registry: {type: registry}\n", "spec.registry.type"),
     (
@@ -208,6 +220,7 @@ fn unsupported_settings_are_read_and_distinguished_from_mistakes() {
         sample(),
         &file("  registry: {type: registry}\n  system: {osPackages: none}\n"),
         &file("  runtime: {type: cri-o}\n"),
+        &file("  runtime: {type: isulad}\n  bundle: {os: [openeuler-22.03]}\n"),
         &file(
             "  network: {plugin: kube-ovn, options: {networking: {TUNNEL_TYPE: vxlan}, ipv4: {JOIN_CIDR: 100.80.0.0/16}}}\n",
         ),
