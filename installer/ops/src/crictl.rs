@@ -1,5 +1,5 @@
 //! Images and containers of CRI-O, through the programs of its own archive: `crictl`, and `runc` for signals, which the CRI
-//! has no call for.
+//! has no call for. Containers of another runtime that has a crictl of its own are listed in the same way.
 
 use std::collections::BTreeMap;
 
@@ -105,11 +105,11 @@ pub(crate) fn remove(machine: &Machine, name: &str) -> Result<(), OpError> {
     Err(OpError::other(format!("`{program}` failed: {}", output.tail())))
 }
 
-/// Containers of this name in pods of kube-system; `what` is kubelet's label, which CRI-O keeps.
-pub(crate) fn of_system_pod(machine: &Machine, name: &str) -> Result<Vec<Container>, OpError> {
+/// Containers of this name in pods of kube-system, by kubelet's labels.
+pub(crate) fn of_system_pod(machine: &Machine, runtime: &RuntimeTraits, name: &str) -> Result<Vec<Container>, OpError> {
     let labels = ["io.kubernetes.pod.namespace=kube-system".to_owned(), format!("io.kubernetes.container.name={name}")];
     let labels = labels.into_iter().flat_map(|label| ["--label".to_owned(), label]);
-    let program = crictl(["ps", "--all", "--output", "json"]).args(labels);
+    let program = of(runtime, ["ps", "--all", "--output", "json"]).args(labels);
     let text = machine.run(&program)?.stdout();
     let listing: Listing = serde_json::from_str(&text).map_err(unreadable(&program))?;
     let all = listing.containers.into_iter();
@@ -117,8 +117,8 @@ pub(crate) fn of_system_pod(machine: &Machine, name: &str) -> Result<Vec<Contain
 }
 
 /// When a container was created, in nanoseconds since 1970 by the host's clock.
-pub(crate) fn created(machine: &Machine, id: &str) -> Result<i128, OpError> {
-    let program = crictl(["inspect", "--output", "json", id]);
+pub(crate) fn created(machine: &Machine, runtime: &RuntimeTraits, id: &str) -> Result<i128, OpError> {
+    let program = of(runtime, ["inspect", "--output", "json", id]);
     let text = machine.run(&program)?.stdout();
     let found: Inspected = serde_json::from_str(&text).map_err(unreadable(&program))?;
     let created = OffsetDateTime::parse(&found.status.created_at, &Rfc3339);
@@ -138,15 +138,19 @@ pub(crate) fn signal(machine: &Machine, id: &str, signal: Signal) -> Result<(), 
     Err(OpError::other(format!("`{program}` failed: {}", output.tail())))
 }
 
-fn unreadable(program: &Program) -> impl FnOnce(serde_json::Error) -> OpError + use<> {
+pub(crate) fn unreadable(program: &Program) -> impl FnOnce(serde_json::Error) -> OpError + use<> {
     let program = program.to_string();
     move |error| OpError::other(format!("`{program}` answers with something else than expected: {error}"))
 }
 
-/// The host's own /etc/crictl.yaml may name another runtime.
 fn crictl<const N: usize>(args: [&str; N]) -> Program {
-    let ask = ["--runtime-endpoint", CRI_O.endpoint, "--image-endpoint", CRI_O.endpoint, "--timeout", "30s"];
-    Program::new(&CRI_O.program("crictl")).args(ask).args(args)
+    of(CRI_O, args)
+}
+
+/// A runtime's own crictl. The host's own /etc/crictl.yaml may name another runtime.
+pub(crate) fn of<const N: usize>(runtime: &RuntimeTraits, args: [&str; N]) -> Program {
+    let ask = ["--runtime-endpoint", runtime.endpoint, "--image-endpoint", runtime.endpoint, "--timeout", "30s"];
+    Program::new(&runtime.program("crictl")).args(ask).args(args)
 }
 
 #[cfg(test)]

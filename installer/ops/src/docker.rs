@@ -4,7 +4,7 @@
 //! Docker knows an image by the digest of its configuration, which names each layer by its content: docker checks them while it
 //! loads. Nothing of docker or of cri-dockerd pins an image: a container that is never started keeps it.
 
-use kubexm_plan::op::{ImageLoaded, ImageSource, Listed, Loaded};
+use kubexm_plan::op::{ImageLoaded, ImageSource, Listed};
 use kubexm_plan::runtime::{self, RuntimeTraits, docker};
 use kubexm_spec::Digest;
 use kubexm_spec::cluster::RuntimeKind;
@@ -14,17 +14,14 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::container::{Container, Signal};
 use crate::image_list::ImageList;
+use crate::kept_image::{KEEPS, NOTHING, config_of, is_kept, keeper};
 use crate::oci_archive;
 use crate::system::Program;
 use crate::{Machine, OpError};
 
 const DOCKER: &RuntimeTraits = runtime::of(RuntimeKind::Docker);
-/// Label of a container that keeps an image, with the image's digest.
-const KEEPS: &str = "io.kubexm.keeps-image";
 /// The configuration of the client, which root may have one of: logins, contexts, proxies. There is none here.
 const NO_CONFIG: &str = "/etc/docker/kubexm-no-client-config";
-/// What it would run.
-const NOTHING: &str = "never-started";
 
 /// Every image that has a tag, by its full name and the digest of its configuration.
 pub(crate) fn images(machine: &Machine) -> Result<ImageList, OpError> {
@@ -59,28 +56,6 @@ fn kept_line(line: &str) -> Option<String> {
     (name == keeper(digest)).then(|| digest.to_owned())
 }
 
-/// The state of an op's image. Docker has no name by the digest of an index: an image of the right content counts as both.
-pub(crate) fn state_of(machine: &Machine, all: &ImageList, op: &ImageLoaded) -> Loaded {
-    let mut found = all.state_of(op);
-    let wanted = config_of(machine, op).ok();
-    if let Some(image) = found.by_tag.as_mut().filter(|image| wanted.as_ref() == Some(&image.digest)) {
-        image.digest = op.digest.to_string();
-        found.by_digest = found.by_tag.clone();
-    }
-    found
-}
-
-/// The digest of the configuration, as the store's manifest has it.
-fn config_of(machine: &Machine, op: &ImageLoaded) -> Result<String, OpError> {
-    match &op.source {
-        ImageSource::Store { blobs } => Ok(oci_archive::content(machine, &op.digest, blobs)?.config.to_string()),
-        ImageSource::Registry => Err(OpError::other(format!(
-            "{} cannot be pulled into {}: it asks mirrors for images of docker.io only",
-            op.reference, op.runtime
-        ))),
-    }
-}
-
 /// Loads an image from the store, and keeps it.
 pub(crate) fn load(machine: &Machine, op: &ImageLoaded) -> Result<(), OpError> {
     let wanted = config_of(machine, op)?;
@@ -88,17 +63,7 @@ pub(crate) fn load(machine: &Machine, op: &ImageLoaded) -> Result<(), OpError> {
         let archive = oci_archive::for_docker(machine, &op.reference, &op.digest, blobs)?;
         machine.run(&client(["image", "load", "--quiet"]).pieces(archive).within(900))?;
     }
-    let all = images(machine)?;
-    match all.of_name(&op.reference).first() {
-        Some(image) if image.digest == wanted && image.pinned => Ok(()),
-        Some(image) if image.digest == wanted => keep(machine, &op.reference, &wanted),
-        other => Err(OpError::other(format!(
-            "{} is {} after it was loaded, but {wanted} is expected: docker received something else; look at the content \
-             store, and run again",
-            op.reference,
-            other.map_or("missing", |image| &image.digest),
-        ))),
-    }
+    if is_kept(&images(machine)?, op, &wanted)? { Ok(()) } else { keep(machine, &op.reference, &wanted) }
 }
 
 fn keep(machine: &Machine, name: &str, digest: &str) -> Result<(), OpError> {
@@ -106,12 +71,6 @@ fn keep(machine: &Machine, name: &str, digest: &str) -> Result<(), OpError> {
     let keeper = keeper(digest);
     let create = ["container", "create", "--name", &keeper, "--label", &label, "--network", "none", "--pull", "never"];
     machine.run(&client(create).args([name, NOTHING])).map(drop)
-}
-
-/// `kubexm-image-0123456789ab`.
-fn keeper(digest: &str) -> String {
-    let hex = digest.rsplit(':').next().unwrap_or_default();
-    format!("kubexm-image-{}", hex.get(..12).unwrap_or(hex))
 }
 
 /// Removes a name, and what keeps its image if nothing else has it. An image that another container uses stays: it goes with
@@ -188,9 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_keeps_an_image_is_named_after_it() {
-        assert_eq!(keeper("sha256:0123456789abcdef"), "kubexm-image-0123456789ab");
-        assert_eq!(keeper("short"), "kubexm-image-short");
+    fn a_container_keeps_an_image_by_its_own_name() {
         // A pod's container has the labels of its image.
         let digest = "sha256:0123456789abcdef";
         assert_eq!(kept_line(&format!("kubexm-image-0123456789ab\t{digest}")).as_deref(), Some(digest));

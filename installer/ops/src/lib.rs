@@ -44,6 +44,8 @@ mod harbor;
 mod image_list;
 pub mod installed_addons;
 mod installed_releases;
+mod isulad;
+mod kept_image;
 mod kube;
 pub mod ledger;
 pub mod machine;

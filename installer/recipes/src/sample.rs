@@ -12,6 +12,7 @@ use kubexm_packages::model::{Deferred, MultiArch, Package, RepoId};
 use kubexm_packages::solve::{Pool, Repo};
 use kubexm_plan::cluster_facts::Leaf;
 use kubexm_plan::facts::{Disk, InstalledPackages, Interface, ModuleState, OwnSwitch, SelinuxState};
+use kubexm_plan::runtime::isulad;
 use kubexm_plan::{ClusterId, Facts, Plan};
 use kubexm_spec::cluster::{Cluster, EtcdKind, Host, Kubernetes, MaterialUse, RoleGroups, Runtime, RuntimeKind};
 use kubexm_spec::lock::PackageSet;
@@ -342,7 +343,7 @@ pub fn manifest(cluster: &Cluster, catalogue: &Catalogue) -> Result<Manifest, Re
     })
 }
 
-/// The packages in the bundle of [`manifest`], each in version 1.0-1 and without dependencies; for a cluster with
+/// The packages in the bundle of [`manifest`], each in version 1.0-1 (of some another) and without dependencies; for a cluster with
 /// `spec.bundle.os`.
 pub fn packages(cluster: &Cluster, catalogue: &Catalogue) -> Result<CarriedPackages, RequireError> {
     let requirements = require(cluster, catalogue)?;
@@ -375,13 +376,13 @@ pub fn pool(need: &PackageNeed, packages: Vec<Package>) -> Pool {
     Pool::new(need.family, need.family.arch(need.platform.arch), vec![repo], packages)
 }
 
-/// A package of a set, version 1.0-1, that needs nothing.
+/// A package of a set that needs nothing.
 pub fn package(need: &PackageNeed, name: &str) -> Package {
     let arch = need.family.arch(need.platform.arch);
     let (digest, size) = (package_blob(need, name), 1 << 20);
     Package {
         name: name.into(),
-        version: VERSION.into(),
+        version: version(name).into(),
         arch: arch.into(),
         repo: RepoId(0),
         location: package_file(need, name).into(),
@@ -400,6 +401,11 @@ pub fn package(need: &PackageNeed, name: &str) -> Package {
 
 const VERSION: &str = "1.0-1";
 
+/// A package whose version decides how it is configured has one that is good.
+fn version(package: &str) -> &'static str {
+    if package == isulad::PACKAGE { "2.1.6-1" } else { VERSION }
+}
+
 fn package_names(need: &PackageNeed) -> BTreeSet<&str> {
     need.roots.iter().flat_map(|root| root.packages.iter().chain(&root.replaces)).map(String::as_str).collect()
 }
@@ -411,8 +417,8 @@ fn package_blob(need: &PackageNeed, name: &str) -> Digest {
 fn package_file(need: &PackageNeed, name: &str) -> String {
     let arch = need.family.arch(need.platform.arch);
     match need.family {
-        Family::Deb => format!("{name}_{VERSION}_{arch}.deb"),
-        Family::Rpm => format!("{name}-{VERSION}.{arch}.rpm"),
+        Family::Deb => format!("{name}_{}_{arch}.deb", version(name)),
+        Family::Rpm => format!("{name}-{}.{arch}.rpm", version(name)),
     }
 }
 
@@ -421,7 +427,7 @@ fn package_artifacts(need: &PackageNeed) -> impl Iterator<Item = Artifact> {
         let blob = Blob { digest: package_blob(need, name), size: 1 << 20 };
         Artifact {
             key: ArtifactKey::Package { os: need.os.clone(), name: name.to_owned() },
-            version: VERSION.to_owned(),
+            version: version(name).to_owned(),
             platform: Some(need.platform),
             name: package_file(need, name),
             digest: blob.digest,

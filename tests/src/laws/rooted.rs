@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use kubexm_engine::sim::{Invariant, Snapshot};
 use kubexm_engine::{Links, LocalLink};
-use kubexm_ops::fake::{RootedSystem, seed};
+use kubexm_ops::fake::{RootedSystem, isulad, seed};
 use kubexm_ops::{FaultPoint, Faults, Machine};
 use kubexm_plan::cluster_facts::Certificate;
 use kubexm_plan::kubeadm_certificates::MANAGED;
 use kubexm_plan::op::HARBOR_UNIT;
 use kubexm_plan::{CONTROLLER, CheckedPlan, state_folders};
+use kubexm_spec::Family;
 use kubexm_spec::cluster::RuntimeKind;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -143,8 +144,14 @@ impl Fleet for Rooted {
                 let endpoints = serde_json::json!({"endpoints": etcd.endpoints, "keys": {}});
                 system.put("external-etcd.json", endpoints.to_string().as_bytes()).expect("written");
             }
-            if let Some(installed) = facts.get(host).and_then(|facts| facts.packages.as_ref()) {
+            let Some(facts) = facts.get(host) else { continue };
+            if let Some(installed) = facts.packages.as_ref().filter(|all| all.family == Family::Deb) {
                 system.set_packages(&installed.list).expect("written");
+            }
+            for (path, text) in isulad::FILES.iter().filter(|_| facts.programs.contains_key("isulad")) {
+                let real = machine.path(path);
+                std::fs::create_dir_all(real.parent().expect("a parent")).expect("folders");
+                std::fs::write(&real, text).expect("a file");
             }
         }
         fleet.share();
@@ -277,11 +284,12 @@ impl Fleet for Rooted {
                 std::fs::read_to_string(self.root(host).join("etc/containerd/config.toml")).unwrap_or_default();
             let named = config.lines().find_map(|line| line.strip_prefix("root = "));
             let has = |path: &str| self.machine(host).path(path).exists();
-            let kind = match (has("/etc/crio/crio.conf.d/90-kubexm.conf"), has("/etc/docker/daemon.json")) {
-                (true, _) => RuntimeKind::CriO,
-                (_, true) => RuntimeKind::Docker,
-                (false, false) => RuntimeKind::Containerd,
-            };
+            let configs = [
+                ("/etc/crio/crio.conf.d/90-kubexm.conf", RuntimeKind::CriO),
+                ("/etc/docker/daemon.json", RuntimeKind::Docker),
+                ("/etc/isulad/daemon.json", RuntimeKind::Isulad),
+            ];
+            let kind = configs.iter().find(|(path, _)| has(path)).map_or(RuntimeKind::Containerd, |(_, kind)| *kind);
             let usual = kind.data_dir();
             let root = named.map_or(usual, |root| root.trim_matches('"'));
             let blob = format!("{root}/blob");

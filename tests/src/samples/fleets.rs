@@ -58,7 +58,7 @@ const THREE_PLANES: Sample = Sample {
 };
 
 /// Samples of several hosts.
-pub const FLEETS: [Sample; 26] = [
+pub const FLEETS: [Sample; 27] = [
     Sample {
         name: "two control planes and a worker",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
@@ -291,6 +291,16 @@ pub const FLEETS: [Sample; 26] = [
         ..ONE
     },
     Sample {
+        name: "isulad of the hosts' own packages",
+        hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
+        roles: "{master: [node1, node2], worker: [node3]}",
+        spec: "  runtime: {type: isulad}\n  bundle: {os: [openeuler-24.03-sp1], extraImages: [{name: \"docker.io/library/busybox:1\"}]}\n",
+        facts: of_openeuler,
+        added: &["node2", "node3"],
+        deleted: &["node2", "node3"],
+        ..ONE
+    },
+    Sample {
         name: "multus before the pod network",
         hosts: &[("node1", "{}"), ("node2", "{}"), ("node3", "{}")],
         roles: "{master: [node1, node2], worker: [node3]}",
@@ -403,6 +413,17 @@ fn installed(packages: &[(&str, &str)]) -> Option<InstalledPackages> {
         format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n\n")
     };
     Some(InstalledPackages { family: Family::Deb, list: packages.iter().map(entry).collect(), broken: None })
+}
+
+/// With its packages of the bundle's: the fake has no package manager of this family.
+fn of_openeuler(facts: &mut Facts) {
+    (facts.os_id, facts.os_version, facts.os_edition) = ("openEuler".into(), "24.03".into(), "24.03 (LTS-SP1)".into());
+    let entry = |name| format!("N\t{name}\t0\t2.1.6\t1\tx86_64\nP\t{name}\t8\t2.1.6-1\n");
+    let list = ["bash-completion", "ebtables", "iSulad"].map(entry).concat();
+    facts.packages = Some(InstalledPackages { family: Family::Rpm, list, broken: None });
+    for program in ["isulad", "isula", "isulad-shim"] {
+        facts.programs.insert(program.to_owned(), Some(format!("/usr/bin/{program}")));
+    }
 }
 
 /// The bundle has a newer socat.

@@ -10,7 +10,7 @@ const NAMES: [&str; 13] = [
     "crio",
     "cri-o",
     "dockerd",
-    "isulad",
+    "isula",
     "conmon",
     "flannel",
     "calico",
@@ -22,7 +22,7 @@ const NAMES: [&str; 13] = [
 ];
 
 /// Where they may stand, below `installer/`, and why.
-const HOMES: [(&str, &str); 18] = [
+const HOMES: [(&str, &str); 20] = [
     ("plan/src/runtime/", "traits of runtimes"),
     ("plan/src/network/", "traits of networks"),
     ("recipes/src/runtime/", "recipes of runtimes"),
@@ -36,6 +36,8 @@ const HOMES: [(&str, &str); 18] = [
     ("ops/src/ctr.rs", "containers by ctr"),
     ("ops/src/docker.rs", "images and containers by docker"),
     ("ops/src/crictl.rs", "images and containers by crictl"),
+    ("ops/src/isulad.rs", "images and containers by isula"),
+    ("ops/src/lib.rs", "the name of that module"),
     ("ops/src/probe/", "what a runtime says of itself"),
     ("ops/src/oci_archive.rs", "an annotation of the archive format"),
     ("ops/src/fake/", "the fake programs themselves"),

@@ -286,5 +286,6 @@ fn programs(machine: &Machine) -> BTreeMap<String, Option<String>> {
     let find = |name: &str| {
         paths::PATH.split(':').map(|folder| format!("{folder}/{name}")).find(|path| machine.path(path).exists())
     };
-    PROGRAMS.iter().map(|name| ((*name).to_owned(), find(name))).collect()
+    let packaged = runtime::ALL.iter().flat_map(|runtime| runtime.packaged);
+    PROGRAMS.iter().chain(packaged).map(|name| ((*name).to_owned(), find(name))).collect()
 }

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-
+use super::containers;
 use super::rooted::RootedSystem;
-use super::state::{Image, State, StaticPod};
-use super::{api_server, proxies};
+use super::state::{Image, State};
 use crate::OpError;
 use crate::system::Output;
 
@@ -43,7 +40,10 @@ pub(super) fn run(system: &RootedSystem, state: &mut State, program: &str, args:
     }
     Ok(match (name, args) {
         ("crio", ["status", "--socket", SOCKET, "config"]) => Output::text(config(system)?),
-        ("runc", ["--root", _, "kill", id, signal]) => kill(system, state, id, signal),
+        ("runc", ["--root", _, "kill", id, signal]) => match containers::signal(system, state, id, signal) {
+            true => Output::default(),
+            false => Output::failed(1, "container does not exist"),
+        },
         ("crictl", args) => crictl(system, state, args),
         _ => Output::failed(1, format!("the fake of {name} does not know `{}`", args.join(" "))),
     })
@@ -89,46 +89,10 @@ fn crictl(system: &RootedSystem, state: &mut State, args: &[&str]) -> Output {
             state.images.remove(*name);
             Output::default()
         }
-        ["ps", "--all", "--output", "json", "--label", _, "--label", label] => {
-            let pod = label.split_once('=').map_or("", |(_, pod)| pod);
-            // kubelet restarts a container that ended.
-            if api_server::get(state, pod).is_some_and(|found| found.ended) {
-                api_server::set(state, pod, None);
-                api_server::run_manifest(system, state);
-            }
-            let entry = |found: &StaticPod| {
-                let word = if found.ended { "CONTAINER_EXITED" } else { "CONTAINER_RUNNING" };
-                serde_json::json!({"id": found.id, "state": word})
-            };
-            let all: Vec<_> = api_server::get(state, pod).map(entry).into_iter().collect();
-            Output::text(serde_json::json!({ "containers": all }).to_string())
-        }
-        ["inspect", "--output", "json", id] => match api_server::find(state, id) {
-            Some((_, found)) => {
-                let started = OffsetDateTime::from_unix_timestamp_nanos(i128::from(found.started)).ok();
-                let created = started.and_then(|started| started.format(&Rfc3339).ok());
-                Output::text(serde_json::json!({"status": {"createdAt": created}}).to_string())
-            }
-            None => Output::failed(1, format!("container with ID starting with {id} not found: ID does not exist")),
-        },
+        ["ps", "--all", "--output", "json", "--label", _, "--label", label] => containers::listed(system, state, label),
+        ["inspect", "--output", "json", id] => containers::inspected(state, id),
         other => Output::failed(1, format!("the fake of crictl does not know `{}`", other.join(" "))),
     }
-}
-
-fn kill(system: &RootedSystem, state: &mut State, id: &str, signal: &str) -> Output {
-    let Some((pod, found)) = api_server::find(state, id).map(|(pod, found)| (pod, found.clone())) else {
-        return Output::failed(1, "container does not exist");
-    };
-    if signal == "SIGHUP" {
-        let manifest = system.read(&format!("/etc/kubernetes/manifests/{pod}.yaml")).unwrap_or_default();
-        let config = proxies::config(system, pod, &manifest).filter(|text| !text.contains("unreadable"));
-        let config = config.unwrap_or_else(|| found.config.clone());
-        api_server::set(state, pod, Some(StaticPod { config, ..found }));
-    } else {
-        api_server::set(state, pod, None);
-        api_server::run_manifest(system, state);
-    }
-    Output::default()
 }
 
 /// The patterns of `pinned_images`: a name, or its beginning with `*`.

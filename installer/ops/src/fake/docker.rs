@@ -11,7 +11,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::rooted::RootedSystem;
 use super::state::{Image, State, StaticPod};
-use super::{api_server, proxies};
+use super::{api_server, containers};
 use crate::OpError;
 use crate::system::{Output, Piece};
 
@@ -160,22 +160,13 @@ fn container(system: &RootedSystem, state: &mut State, args: &[&str]) -> Output 
 }
 
 fn kill(system: &RootedSystem, state: &mut State, id: &str, signal: &str) -> Output {
-    let Some((pod, found)) = api_server::find(state, id).map(|(pod, found)| (pod, found.clone())) else {
-        return Output::failed(
+    match containers::signal(system, state, id, signal) {
+        true => Output::default(),
+        false => Output::failed(
             1,
             format!("Error response from daemon: Cannot kill container: {id}: No such container: {id}"),
-        );
-    };
-    if signal == "SIGHUP" {
-        let manifest = system.read(&format!("/etc/kubernetes/manifests/{pod}.yaml")).unwrap_or_default();
-        let config = proxies::config(system, pod, &manifest).filter(|text| !text.contains("unreadable"));
-        let config = config.unwrap_or_else(|| found.config.clone());
-        api_server::set(state, pod, Some(StaticPod { config, ..found }));
-    } else {
-        api_server::set(state, pod, None);
-        api_server::run_manifest(system, state);
+        ),
     }
-    Output::default()
 }
 
 /// As docker shortens them.
@@ -203,7 +194,7 @@ fn load(state: &mut State, archive: &[Piece]) -> Output {
 }
 
 /// What manifest.json names is in the archive, and is what its name says.
-fn images_of(archive: &[Piece]) -> std::io::Result<Vec<(String, String)>> {
+pub(super) fn images_of(archive: &[Piece]) -> std::io::Result<Vec<(String, String)>> {
     let mut bytes = Vec::new();
     archive.iter().try_for_each(|piece| piece.write_to(&mut bytes))?;
     let mut members: BTreeMap<String, Vec<u8>> = BTreeMap::new();

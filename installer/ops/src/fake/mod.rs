@@ -9,6 +9,7 @@
 mod api_server;
 mod etcd;
 
+mod containers;
 mod control_plane;
 mod cri_o;
 mod docker;
@@ -20,6 +21,7 @@ mod harbor_state;
 mod helm;
 pub mod host;
 mod images;
+pub mod isulad;
 mod join;
 mod kubeadm;
 mod kubectl;
@@ -150,6 +152,7 @@ impl System for RootedSystem {
             "kubectl" => kubectl::kubectl(self, &mut state, &args, program.stdin.as_deref().unwrap_or_default()),
             "helm" => helm::helm(self, &mut state, &args, program.stdin.as_deref().unwrap_or_default()),
             name if cri_o::is_its(name) => cri_o::run(self, &mut state, name, &args)?,
+            name if isulad::is_its(name) => isulad::run(self, &mut state, name, &args)?,
             name if docker::is_its(name) => docker::run(self, &mut state, name, &args, &program.pieces)?,
             "ctr" => images::ctr(self, &mut state, &args, &program.pieces),
             "etcdctl" => etcd::etcdctl(self, &state, &args)?,

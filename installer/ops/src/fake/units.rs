@@ -81,6 +81,7 @@ pub(super) fn systemctl(system: &RootedSystem, state: &mut State, args: &[&str])
                 super::cri_o::stopped(system)?;
             }
             super::docker::stopped(system, unit)?;
+            super::isulad::stopped(system, unit)?;
             Ok(Output::default())
         }
         "reset-failed" => {
@@ -224,5 +225,6 @@ fn start(system: &RootedSystem, state: &mut State, unit: &str) -> Result<Output,
         super::cri_o::started(system)?;
     }
     super::docker::started(system, unit)?;
+    super::isulad::started(system, unit)?;
     Ok(Output::default())
 }

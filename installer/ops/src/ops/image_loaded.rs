@@ -7,26 +7,24 @@
 //! import uses `--local` in both, since the archive is generated while it is read. The labels are those that the CRI
 //! plugin and kubelet's image garbage collection use.
 //!
-//! CRI-O pulls each image by its one name, from where its own configuration says, and pins what its configuration names. Docker loads
-//! each from the store, under its one name.
+//! CRI-O pulls each image by its one name, from where its own configuration says, and pins what its configuration names. Docker and isulad
+//! load each from the store, under its one name.
 
 use kubexm_plan::op::{ImageLoaded, ImageSource, Listed, Loaded};
 use kubexm_plan::runtime::{self, RuntimeTraits};
 use kubexm_spec::Version;
 use kubexm_spec::cluster::RuntimeKind;
 
-use crate::containers;
 use crate::ctr::ctr;
 use crate::image_list::{ImageList, LABELS, by_digest, known_digest, parse_line};
 use crate::oci_archive;
 use crate::system::Program;
-use crate::{Converge, Machine, OpError, Wave, crictl, docker};
+use crate::{Converge, Machine, OpError, Wave, crictl, docker, isulad, kept_image};
 
 const CONTAINERD: &RuntimeTraits = runtime::of(RuntimeKind::Containerd);
 
 impl Converge for ImageLoaded {
     fn observe(&self, machine: &Machine) -> Result<Loaded, OpError> {
-        containers::supported(self.runtime, "images of", "loaded")?;
         if let Some(loaded) = in_survey(machine, self.runtime).map(|all| state_of(machine, all, self))
             && self.satisfied(&loaded, machine)
         {
@@ -34,8 +32,9 @@ impl Converge for ImageLoaded {
         }
         match self.runtime {
             RuntimeKind::CriO => return Ok(crictl::images(machine)?.state_of(self)),
-            RuntimeKind::Docker => return Ok(docker::state_of(machine, &docker::images(machine)?, self)),
-            RuntimeKind::Containerd | RuntimeKind::Isulad => {}
+            RuntimeKind::Docker => return Ok(kept_image::state_of(machine, &docker::images(machine)?, self)),
+            RuntimeKind::Isulad => return Ok(kept_image::state_of(machine, &isulad::images(machine)?, self)),
+            RuntimeKind::Containerd => {}
         }
         let by_tag = list(machine, &self.reference)?;
         let by_digest = list(machine, &by_digest(self, known_digest(self, by_tag.as_ref())))?;
@@ -56,11 +55,11 @@ impl Converge for ImageLoaded {
     }
 
     fn converge(&self, machine: &Machine) -> Result<(), OpError> {
-        containers::supported(self.runtime, "images of", "loaded")?;
         match self.runtime {
             RuntimeKind::CriO => return with_cri_o(machine, self),
             RuntimeKind::Docker => return docker::load(machine, self),
-            RuntimeKind::Containerd | RuntimeKind::Isulad => {}
+            RuntimeKind::Isulad => return isulad::load(machine, self),
+            RuntimeKind::Containerd => {}
         }
         match &self.source {
             ImageSource::Registry => pull(machine, self)?,
@@ -98,10 +97,11 @@ impl Converge for ImageLoaded {
             return Ok(());
         }
         match self.runtime {
-            RuntimeKind::CriO | RuntimeKind::Docker if before.by_tag.is_some() => return Ok(()),
+            RuntimeKind::CriO | RuntimeKind::Docker | RuntimeKind::Isulad if before.by_tag.is_some() => return Ok(()),
             RuntimeKind::CriO => return crictl::remove(machine, &self.reference),
             RuntimeKind::Docker => return docker::remove(machine, &self.reference),
-            RuntimeKind::Containerd | RuntimeKind::Isulad => {}
+            RuntimeKind::Isulad => return isulad::remove(machine, &self.reference),
+            RuntimeKind::Containerd => {}
         }
         let by_digest = self.accepted().map(|digest| (by_digest(self, digest), &before.by_digest));
         for (name, was) in [(self.reference.clone(), &before.by_tag)].into_iter().chain(by_digest) {
@@ -187,14 +187,15 @@ pub(crate) fn in_survey(machine: &Machine, runtime: RuntimeKind) -> Option<&Imag
     machine.survey()?.images(|references| match runtime {
         RuntimeKind::CriO => crictl::images(machine).ok(),
         RuntimeKind::Docker => docker::images(machine).ok(),
-        RuntimeKind::Containerd | RuntimeKind::Isulad => list_all(machine, references).ok(),
+        RuntimeKind::Isulad => isulad::images(machine).ok(),
+        RuntimeKind::Containerd => list_all(machine, references).ok(),
     })
 }
 
 fn state_of(machine: &Machine, all: &ImageList, op: &ImageLoaded) -> Loaded {
     match op.runtime {
-        RuntimeKind::Docker => docker::state_of(machine, all, op),
-        RuntimeKind::Containerd | RuntimeKind::CriO | RuntimeKind::Isulad => all.state_of(op),
+        RuntimeKind::Docker | RuntimeKind::Isulad => kept_image::state_of(machine, all, op),
+        RuntimeKind::Containerd | RuntimeKind::CriO => all.state_of(op),
     }
 }
 
@@ -232,6 +233,8 @@ fn complete(machine: &Machine, name: &str) -> Result<bool, OpError> {
 mod tests {
     use super::*;
     use crate::cases::{Case, Cases, Tested};
+    use crate::fake::host::Host;
+    use kubexm_plan::op::{Op, Unit};
     use kubexm_spec::Digest;
 
     impl Cases for ImageLoaded {
@@ -266,7 +269,6 @@ mod tests {
                 }
             }),
             ("an image of CRI-O", |h| {
-                use kubexm_plan::op::{Op, Unit};
                 for program in ["crio", "crictl"] {
                     h.put(&runtime::of(RuntimeKind::CriO).program(program), "#!/bin/true\n");
                 }
@@ -275,14 +277,7 @@ mod tests {
                     "/etc/crio/crio.conf.d/90-kubexm.conf",
                     "[crio.image]\npinned_images = [\"registry.k8s.io/pause:*\"]\n",
                 );
-                let unit = Unit {
-                    name: "crio.service".to_owned(),
-                    enabled: true,
-                    running: Some(true),
-                    loaded: vec![],
-                    reloaded: vec![],
-                };
-                crate::dispatch::converge(&Op::from(unit), &h.machine).expect("CRI-O");
+                started(h, "crio.service");
                 let digest = Digest::of("pause");
                 let served = format!("{{\"registry.k8s.io/pause:3.10.1\":\"{digest}\"}}");
                 h.put("/run/kubexm-double/registry.json", served);
@@ -296,43 +291,26 @@ mod tests {
                 }
             }),
             ("an image of docker", |h| {
-                use kubexm_plan::op::{Op, Unit};
                 let docker = runtime::of(RuntimeKind::Docker);
                 for program in ["docker", "dockerd"] {
                     h.put(&docker.program(program), "#!/bin/true\n");
                 }
                 h.unit(docker.unit, &docker.program("dockerd"));
-                let unit = Unit {
-                    name: docker.unit.to_owned(),
-                    enabled: true,
-                    running: Some(true),
-                    loaded: vec![],
-                    reloaded: vec![],
-                };
-                crate::dispatch::converge(&Op::from(unit), &h.machine).expect("docker");
+                started(h, docker.unit);
                 // Without cri-dockerd nothing would be restored.
                 h.put(docker.socket(), "");
-                let keep = |bytes: String| {
-                    let digest = Digest::of(&bytes);
-                    h.put(&format!("/var/lib/kubexm/store/blobs/sha256/{}", digest.hex()), &bytes);
-                    digest
-                };
-                let (config, layer) = (keep("{}".to_owned()), keep("a layer".to_owned()));
-                let manifest = keep(format!(
-                    "{{\"schemaVersion\":2,\"config\":{{\"digest\":\"{config}\"}},\"layers\":[{{\"digest\":\"{layer}\"}}]}}"
-                ));
-                let absent = Digest::of("arm64");
-                let index = keep(format!(
-                    "{{\"schemaVersion\":2,\"manifests\":[{{\"digest\":\"{absent}\"}},{{\"digest\":\"{manifest}\"}}]}}"
-                ));
-                ImageLoaded {
-                    reference: "registry.k8s.io/pause:3.10.1".to_owned(),
-                    digest: index,
-                    manifest: None,
-                    platform: "linux/amd64".into(),
-                    runtime: RuntimeKind::Docker,
-                    source: ImageSource::Store { blobs: [config, layer, manifest, index].into() },
+                of_the_store(h, RuntimeKind::Docker)
+            }),
+            ("an image of isulad", |h| {
+                for (path, text) in crate::fake::isulad::FILES {
+                    h.put(path, text);
                 }
+                let isulad = runtime::of(RuntimeKind::Isulad);
+                h.put(&isulad.program("crictl"), "#!/bin/true\n");
+                h.put(isulad.config, "{\"enable-cri-v1\": true}\n");
+                h.unit(isulad.unit, "/usr/bin/isulad");
+                started(h, isulad.unit);
+                of_the_store(h, RuntimeKind::Isulad)
             }),
             ("an image of the store", |h| {
                 h.ready_for_init();
@@ -356,6 +334,37 @@ mod tests {
         ]);
     }
 
+    fn started(host: &Host, unit: &str) {
+        let name = unit.to_owned();
+        let unit = Unit { name, enabled: true, running: Some(true), loaded: vec![], reloaded: vec![] };
+        crate::dispatch::converge(&Op::from(unit), &host.machine).expect("a runtime");
+    }
+
+    /// An image of one layer, and an index that also names a platform which is not there.
+    fn of_the_store(host: &Host, runtime: RuntimeKind) -> ImageLoaded {
+        let keep = |bytes: String| {
+            let digest = Digest::of(&bytes);
+            host.put(&format!("/var/lib/kubexm/store/blobs/sha256/{}", digest.hex()), &bytes);
+            digest
+        };
+        let (config, layer) = (keep("{}".to_owned()), keep("a layer".to_owned()));
+        let manifest = keep(format!(
+            "{{\"schemaVersion\":2,\"config\":{{\"digest\":\"{config}\"}},\"layers\":[{{\"digest\":\"{layer}\"}}]}}"
+        ));
+        let absent = Digest::of("arm64");
+        let index = keep(format!(
+            "{{\"schemaVersion\":2,\"manifests\":[{{\"digest\":\"{absent}\"}},{{\"digest\":\"{manifest}\"}}]}}"
+        ));
+        ImageLoaded {
+            reference: "registry.k8s.io/pause:3.10.1".to_owned(),
+            digest: index,
+            manifest: None,
+            platform: "linux/amd64".into(),
+            runtime,
+            source: ImageSource::Store { blobs: [config, layer, manifest, index].into() },
+        }
+    }
+
     /// A second `create` would load it again, with each pod that has pulled it in between.
     #[test]
     fn an_image_that_a_pod_has_pulled_again_is_pinned_by_its_other_name() {
@@ -368,7 +377,7 @@ mod tests {
             runtime: RuntimeKind::Containerd,
             source: Default::default(),
         };
-        let host = crate::fake::host::Host::fresh();
+        let host = Host::fresh();
         let satisfied = |by_tag: bool, by_digest: bool| {
             let named = |pinned| Some(Listed { digest: digest.to_string(), managed: true, pinned });
             let found = Loaded { by_tag: named(by_tag), by_digest: named(by_digest), complete: true };

@@ -15,6 +15,7 @@ pub(crate) mod has_address;
 pub(crate) mod http;
 pub(crate) mod https;
 mod images_unused;
+mod isulad;
 mod kubeadm_upgrade;
 mod limited;
 pub(crate) mod netns;
@@ -43,7 +44,7 @@ pub fn look(probe: &Probe, machine: &Machine) -> Result<ProbeAnswer, OpError> {
         Probe::CriReady { runtime: RuntimeKind::Containerd, config_dump } => cri::look(machine, config_dump),
         Probe::CriReady { runtime: RuntimeKind::CriO, config_dump } => cri_o::look(machine, config_dump),
         Probe::CriReady { runtime: RuntimeKind::Docker, config_dump } => docker::look(machine, config_dump),
-        Probe::CriReady { runtime: RuntimeKind::Isulad, .. } => Ok(no("iSulad is not supported yet".to_owned())),
+        Probe::CriReady { runtime: RuntimeKind::Isulad, config_dump } => isulad::look(machine, config_dump),
         Probe::Https { url, ca, login } => server::answers(machine, url, ca, login.as_deref()),
         Probe::ApiReady { url, ca } => server::api_answers(machine, url, ca),
         Probe::VirtualAddress { address } => virtual_address::look(machine, *address),

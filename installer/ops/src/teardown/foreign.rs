@@ -93,7 +93,8 @@ fn is_of_a_pod(machine: &Machine, folder: &str, point: &str) -> bool {
     let of_runtime = |runtime: &&RuntimeTraits| {
         let containers = |name: &str| runtime.mount_folders.iter().any(|start| name.starts_with(start));
         let below = |folder: &&str| inside(folder).is_some_and(|parts| parts.len() > 1 && containers(&parts[0]));
-        runtime.state.iter().chain([&folder]).any(below)
+        let own = || runtime.own_mounts.iter().any(|own| point == mounts::real(machine, own));
+        runtime.state.iter().chain([&folder]).any(below) || own()
     };
     let of_network = || {
         let mut points = network::any().flat_map(|network| network.mounts);

@@ -6,6 +6,7 @@
 use std::fs;
 
 use kubexm_plan::network::{self, IPVS, NetworkTraits};
+use kubexm_plan::runtime;
 
 use super::{aside, datapath, has_program, mounts, pins, routes, routing, rules, unmount};
 use crate::system::Program;
@@ -135,7 +136,10 @@ fn own_mounts(machine: &Machine) -> Result<Vec<String>, OpError> {
 fn namespaces(machine: &Machine) -> Result<Vec<String>, OpError> {
     let all = mounts::entries(&machine.path(NAMESPACES))?;
     let names = all.iter().filter_map(|path| path.file_name()?.to_str());
-    Ok(names.filter(|name| name.starts_with("cni-")).map(|name| format!("{NAMESPACES}/{name}")).collect())
+    let of_a_pod = |name: &&str| {
+        runtime::INSTALLED.iter().flat_map(|runtime| runtime.namespaces).any(|start| name.starts_with(start))
+    };
+    Ok(names.filter(of_a_pod).map(|name| format!("{NAMESPACES}/{name}")).collect())
 }
 
 fn filters(machine: &Machine) -> impl Iterator<Item = &'static str> + '_ {

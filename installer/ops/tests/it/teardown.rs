@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::Host;
-use kubexm_ops::teardown::{mounts, network, pods, unmount};
+use kubexm_ops::teardown::{foreign, mounts, network, pods, unmount};
 use kubexm_ops::{Machine, Wave, dispatch, facts};
 use kubexm_plan::op::{SNAPSHOTS, StateDir, Unit};
 use kubexm_plan::{Op, Reset};
@@ -180,6 +180,42 @@ fn containers_of_kubexms_docker_end_and_those_of_another_stay() {
 }
 
 #[test]
+fn containers_that_isulad_starts_with_kubexms_runc_end_and_those_of_another_stay() {
+    let host = Host::fresh();
+    let of = |runc: &'static str, exec: bool| {
+        let mut all = vec!["isulad-shim", "0123", "/var/lib/isulad/engines/x/0123", runc, "info"];
+        all.extend(exec.then_some("10"));
+        all
+    };
+    let ours = "/usr/local/lib/kubexm-isulad/runc";
+    process(&host, 1, 0, "systemd", &["/sbin/init"], "/init.scope");
+    process(&host, 10, 1, "isulad-shim", &of(ours, false), "/system.slice/isulad.service");
+    process(&host, 11, 10, "pause", &["/pause"], "/elsewhere");
+    process(&host, 12, 1, "isulad-shim", &of(ours, true), "/system.slice/isulad.service");
+    process(&host, 20, 1, "isulad-shim", &of("runc", false), "/system.slice/isulad.service");
+    process(&host, 21, 20, "nginx", &["nginx"], "/isulad/1");
+    assert_eq!(pids(&host.machine), [10, 11, 12]);
+}
+
+/// It is there while isulad runs: every reset would be refused.
+#[test]
+fn the_mount_that_isulad_makes_for_itself_goes_and_a_disk_at_its_place_stays() {
+    let host = Host::fresh();
+    let own = "/var/lib/isulad/mnt";
+    let merged = "/var/lib/isulad/storage/overlay/1/merged";
+    mounted(&host, &[(own, "ext4", "/dev/sda1"), (merged, "overlay", "overlay")]);
+    assert_eq!(foreign::look(&host.machine, &[]).expect("a look"), []);
+    unmount::unmount_below(&host.machine, "/var/lib/isulad").expect("unmounted");
+    assert_eq!(mounts::below(&host.machine, "/var/lib/isulad").expect("mounts").len(), 0);
+    for theirs in ["/var/lib/isulad/storage", "/var/lib/isulad/mine"] {
+        mounted(&host, &[(theirs, "ext4", "/dev/sdb1")]);
+        let found = foreign::look(&host.machine, &[]).expect("a look");
+        assert_eq!(found.iter().map(|mount| mount.point.as_str()).collect::<Vec<_>>(), [theirs]);
+        unmount::unmount_below(&host.machine, "/var/lib/isulad").expect_err("it is the operator's");
+    }
+}
+
+#[test]
 fn control_groups_of_pods_go_with_their_processes() {
     let host = Host::fresh();
     mounted(&host, &[("/sys/fs/cgroup", "cgroup2", "cgroup2")]);
@@ -203,9 +239,11 @@ fn a_clusters_links_namespaces_and_rules_go_and_dockers_stay() {
             .expect("a master");
     }
     host.put("/run/netns/cni-1", "");
+    host.put("/run/netns/isulacni-2", "");
     host.put("/run/netns/mine", "");
     mounted(&host, &[]);
-    host.put("/proc/self/mountinfo", format!("{BASE}90 25 0:4 net:[1] /run/netns/cni-1 rw - nsfs nsfs rw\n"));
+    let at = |name: &str| format!("90 25 0:4 net:[1] /run/netns/{name} rw - nsfs nsfs rw\n");
+    host.put("/proc/self/mountinfo", [BASE, &at("cni-1"), &at("isulacni-2")].concat());
     for end in ["save", "restore"] {
         host.put(&format!("/usr/sbin/iptables-{end}"), "");
     }
@@ -213,7 +251,9 @@ fn a_clusters_links_namespaces_and_rules_go_and_dockers_stay() {
                  -A PREROUTING -j KUBE-SERVICES\nCOMMIT\n";
     host.put("/run/kubexm-double/iptables-save", rules);
     let found = network::leftovers(&host.machine).expect("a look");
-    assert_eq!(found, ["link cni0", "link flannel.1", "link veth1", "namespace /run/netns/cni-1", "rules of iptables"]);
+    let namespaces = ["namespace /run/netns/cni-1", "namespace /run/netns/isulacni-2"];
+    let wanted = [&["link cni0", "link flannel.1", "link veth1"][..], &namespaces, &["rules of iptables"]].concat();
+    assert_eq!(found, wanted);
     network::clear(&host.machine).expect("cleared");
     assert_eq!(network::leftovers(&host.machine).expect("a look"), [""; 0]);
     assert_eq!(

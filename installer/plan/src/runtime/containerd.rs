@@ -21,6 +21,9 @@ pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
         "/run/containerd/io.containerd.grpc.v1.cri",
     ],
     mount_folders: &["io.containerd.", "tmpmounts"],
+    own_mounts: &[],
+    namespaces: &["cni-"],
+    packaged: &[],
     keeper: Some(Keeper {
         program: "containerd-shim",
         // Containers in other namespaces (`moby`, `default`) are left alone.

@@ -26,6 +26,9 @@ pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     state: &["/run/containers", "/run/crio", "/var/lib/containers", "/var/lib/crio"],
     container_mounts: &["/run/containers/storage", "/run/crio/namespaces", "/var/lib/containers/storage"],
     mount_folders: &["storage", "namespaces"],
+    own_mounts: &[],
+    namespaces: &[],
+    packaged: &[],
     keeper: Some(Keeper {
         program: "conmon",
         of_kubelet: Some(("--exit-dir", EXITS)),

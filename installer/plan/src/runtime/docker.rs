@@ -35,6 +35,9 @@ pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     state: &[FOLDERS[0], "/run/docker", EXEC_ROOT, "/var/lib/cri-dockerd", FOLDERS[1]],
     container_mounts: &[EXEC_ROOT, "/var/lib/docker"],
     mount_folders: &["overlay2", "containers", "netns", "containerd"],
+    own_mounts: &[],
+    namespaces: &[],
+    packaged: &[],
     keeper: Some(Keeper {
         program: "containerd-shim",
         // Every docker has its containers in the namespace `moby`.

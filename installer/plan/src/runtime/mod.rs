@@ -4,7 +4,7 @@
 mod containerd;
 pub mod cri_o;
 pub mod docker;
-mod isulad;
+pub mod isulad;
 mod traits;
 
 use kubexm_spec::cluster::RuntimeKind;
@@ -15,7 +15,7 @@ pub use traits::{Keeper, RuntimeTraits};
 pub const ALL: [&RuntimeTraits; 4] = [&containerd::TRAITS, &docker::TRAITS, &cri_o::TRAITS, &isulad::TRAITS];
 
 /// Those that recipes install: the remains of an earlier run are of one of them.
-pub const INSTALLED: [&RuntimeTraits; 3] = [&containerd::TRAITS, &docker::TRAITS, &cri_o::TRAITS];
+pub const INSTALLED: [&RuntimeTraits; 4] = ALL;
 
 /// Those whose static pods are restarted on clusters that others have made. The programs of the others are looked for where kubexm
 /// puts them.

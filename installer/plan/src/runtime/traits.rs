@@ -29,6 +29,12 @@ pub struct RuntimeTraits {
     pub container_mounts: &'static [&'static str],
     /// Prefixes of the names of folders in its state that contain mounts of containers.
     pub mount_folders: &'static [&'static str],
+    /// Mounts that it makes for itself, and takes away when it is stopped: one that is killed leaves them.
+    pub own_mounts: &'static [&'static str],
+    /// Prefixes of the names of network namespaces that it makes in /run/netns.
+    pub namespaces: &'static [&'static str],
+    /// Its programs that come with packages of the system; none if the bundle has them.
+    pub packaged: &'static [&'static str],
     /// The process that supervises each container.
     pub keeper: Option<Keeper>,
 }
@@ -69,20 +75,3 @@ impl RuntimeTraits {
         std::iter::once(self.unit).chain(self.other_units.iter().copied())
     }
 }
-
-/// Base for a runtime that no recipe installs: only what is needed to detect it.
-pub(super) const DETECTED_ONLY: RuntimeTraits = RuntimeTraits {
-    kind: RuntimeKind::Docker,
-    unit: "",
-    other_units: &[],
-    daemons: &[],
-    endpoint: "",
-    programs: None,
-    config: "",
-    drop_ins: None,
-    registries: "",
-    state: &[],
-    container_mounts: &[],
-    mount_folders: &[],
-    keeper: None,
-};

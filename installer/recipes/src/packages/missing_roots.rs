@@ -104,6 +104,10 @@ fn roles(cluster: &Cluster, host: &str) -> BTreeSet<PackageRole> {
     }
     if is(&groups.control_plane) || is(&groups.worker) {
         roles.extend([PackageRole::Node, PackageRole::Ipvs, PackageRole::Nfs, PackageRole::Iscsi]);
+        // Of another cluster.yaml it would run beside the cluster's own.
+        if cluster.runtime.kind.is_packaged() {
+            roles.insert(PackageRole::Runtime);
+        }
     }
     if is(&groups.load_balancer) {
         roles.extend([PackageRole::Keepalived, PackageRole::Haproxy, PackageRole::Nginx]);

@@ -10,13 +10,14 @@ use kubexm_spec::{ClusterImage, Program, Version};
 use minijinja::context;
 use serde_json::json;
 
+use super::loaded::{self, NOWHERE};
 use super::of_cluster::{cgroup_driver, of};
 use super::steps::{RuntimeSteps, with_cni};
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::image_registry::ImageRegistry;
-use crate::modules::{depot, images, programs};
+use crate::modules::{depot, programs};
 use crate::templates::template;
 use crate::{paths, selinux};
 
@@ -26,9 +27,6 @@ const TOO_NEW: (u64, u64) = (29, 0);
 /// A file of a container's output; kubelet would rotate it at 10 MiB, which docker does not let it.
 const LOG_SIZE: &str = "8m";
 const LOG_FILES: &str = "5";
-
-/// A proxy that is not there, for every registry but the cluster's own: nobody may listen on this port but root.
-const NOWHERE: &str = "http://127.0.0.1:1";
 
 /// Fails if the configuration that is written is not that of this version.
 pub fn check_version(version: &str) -> Result<(), RecipeError> {
@@ -47,23 +45,9 @@ pub fn check_version(version: &str) -> Result<(), RecipeError> {
 
 pub(super) fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<RuntimeSteps, RecipeError> {
     check_version(&draft.cx.program(Program::Docker, node.platform)?.version)?;
-    check_images(draft.cx, node)?;
+    loaded::check(draft.cx, node)?;
     let (programs, mirrors) = (programs(draft.cx, node)?, mirrors(draft, node)?);
     Ok(RuntimeSteps { programs, mirrors, run: run(draft, node)?, reload: None })
-}
-
-/// Docker gives an image that it loads no name by a digest: pods that ask for one would have it pulled.
-fn check_images(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<(), RecipeError> {
-    let all = images::of_node(cx, node)?;
-    let by_digest: Vec<&str> =
-        all.iter().map(|(_, image)| image.name.as_str()).filter(|name| name.contains('@')).collect();
-    if by_digest.is_empty() {
-        return Ok(());
-    }
-    Err(RecipeError::Unsupported {
-        what: format!("docker with images that are named by a digest ({})", by_digest.join(", ")),
-        hint: "name them by a tag, in pods too: docker knows what it loads by tags only".to_owned(),
-    })
 }
 
 fn folder(cx: &PlanContext<'_>) -> &'static str {

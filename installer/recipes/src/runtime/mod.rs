@@ -6,11 +6,14 @@ mod containerd;
 mod cri_o;
 mod docker;
 mod extra_config;
+mod isulad;
+mod loaded;
 mod of_cluster;
 mod steps;
 
 use std::collections::BTreeMap;
 
+use kubexm_manifests::packaged_runtime;
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::{ArtifactKey, Platform, Program, Version, one_line};
 
@@ -23,6 +26,10 @@ use crate::error::RecipeError;
 
 /// Refuses a version in the bundle whose configuration no recipe can write.
 pub fn unknown_version(cx: &PlanContext<'_>) -> Option<RecipeError> {
+    let all = cx.manifest.artifacts.iter().map(|artifact| (&artifact.key, artifact.version.as_str()));
+    if let Some(error) = packaged_runtime::too_old(cx.cluster, all) {
+        return Some(RecipeError::Catalogue(error));
+    }
     cx.manifest.artifacts.iter().find_map(|artifact| match artifact.key {
         ArtifactKey::Binary(Program::Containerd) => containerd::check_version(&artifact.version).err(),
         // Harbor has one, too, whose engine is configured in another way.
@@ -49,6 +56,10 @@ pub fn line_refused<'n>(
     nodes: impl Iterator<Item = (&'n str, &'n str)>,
 ) -> Vec<String> {
     let kind = cx.cluster.runtime.kind;
+    if kind == RuntimeKind::Isulad {
+        let instead = "create a cluster of the new bundle on other hosts, and move to it";
+        return vec![format!("spec.runtime.type: {kind} is known, and not supported yet with `upgrade` ({instead})")];
+    }
     let (RuntimeKind::Docker, Some(bundled)) = (kind, version_for(cx, platform)) else { return Vec::new() };
     let line = |version: &str| Version::of(version.trim_start_matches('v')).line();
     let other = |(name, found): (&str, &str)| {
@@ -74,6 +85,7 @@ pub fn version_for<'a>(cx: &PlanContext<'a>, platform: Platform) -> Option<&'a s
         RuntimeKind::Containerd => Program::Containerd,
         RuntimeKind::CriO => Program::CriO,
         RuntimeKind::Docker => Program::Docker,
+        // Its version is that of a package, which differs from system to system.
         RuntimeKind::Isulad => return None,
     };
     cx.program(program, platform).ok().map(|artifact| artifact.version.as_str())
@@ -85,9 +97,6 @@ pub fn steps(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<RuntimeSte
         RuntimeKind::Containerd => containerd::steps(draft, node),
         RuntimeKind::CriO => cri_o::steps(draft, node),
         RuntimeKind::Docker => docker::steps(draft, node),
-        kind @ RuntimeKind::Isulad => Err(RecipeError::Unsupported {
-            what: format!("spec.runtime.type {kind}"),
-            hint: "name containerd, and build the bundle again".to_owned(),
-        }),
+        RuntimeKind::Isulad => isulad::steps(draft, node),
     }
 }

@@ -17,7 +17,8 @@ pub const fn of(cluster: &Cluster) -> &'static RuntimeTraits {
 
 /// Whether every node imports all its images from its own content store: there is no registry, or the runtime can be pointed at none.
 pub fn imports(cluster: &Cluster) -> bool {
-    cluster.registry.kind == RegistryKind::None || cluster.runtime.kind == RuntimeKind::Docker
+    let points_at_none = matches!(cluster.runtime.kind, RuntimeKind::Docker | RuntimeKind::Isulad);
+    cluster.registry.kind == RegistryKind::None || points_at_none
 }
 
 /// The upstream registry hosts of the bundle's images.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use crate::common::{Site, fleet_text, text};
+use crate::isulad;
 use insta::{Settings, assert_snapshot};
 use kubexm_plan::{Plan, lint};
 use kubexm_recipes::sample;
@@ -116,6 +117,22 @@ fn docker_in_place_of_containerd() {
         for unit in ["docker", "cri-docker", "kubelet"] {
             assert_snapshot!(unit, text(&plan, &format!("/etc/systemd/system/{unit}.service")));
         }
+    });
+}
+
+#[test]
+fn isulad_of_the_hosts_packages() {
+    let mut cluster = sample::cluster();
+    cluster.runtime = Runtime { kind: RuntimeKind::Isulad, ..Runtime::default() };
+    cluster.bundle.os = vec!["openeuler-24.03-sp1".to_owned()];
+    let mut site = Site::of(cluster);
+    isulad::host(site.facts());
+    let plan = checked(&site);
+    golden("isulad", || {
+        assert_snapshot!("plan", plan.render());
+        assert_snapshot!("kubeadm", text(&plan, "/etc/kubexm/kubeadm.yaml"));
+        assert_snapshot!("daemon", text(&plan, "/etc/isulad/daemon.json"));
+        assert_snapshot!("isulad", text(&plan, "/etc/systemd/system/isulad.service"));
     });
 }
 

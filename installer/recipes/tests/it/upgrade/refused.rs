@@ -352,6 +352,21 @@ fn docker_is_upgraded_within_its_line_only() {
 }
 
 #[test]
+fn a_cluster_with_isulad_is_not_upgraded() {
+    let mut case = Case::of(1, 1, PATCH);
+    let mut cluster = case.site.cluster.clone();
+    cluster.runtime = Runtime { kind: RuntimeKind::Isulad, ..Runtime::default() };
+    cluster.bundle.os = vec!["openeuler-24.03-sp1".to_owned()];
+    let mut facts = case.site.facts.clone();
+    facts.values_mut().for_each(crate::isulad::host);
+    case.site = Site { facts, ..Site::of(cluster) };
+    let refused = case.refused();
+    for wanted in ["spec.runtime.type", "isulad", "upgrade", "create a cluster of the new bundle"] {
+        assert!(refused.contains(wanted), "{refused}");
+    }
+}
+
+#[test]
 fn harbor_stays_where_nodes_pull_from() {
     let of = |registry: Registry| {
         let mut cluster = Cluster { registry, ..sample::fleet(1, 1) };
