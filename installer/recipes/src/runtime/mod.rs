@@ -13,7 +13,6 @@ mod steps;
 
 use std::collections::BTreeMap;
 
-use kubexm_manifests::packaged_runtime;
 use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::{ArtifactKey, Platform, Program, Version, one_line};
 
@@ -26,11 +25,7 @@ use crate::error::RecipeError;
 
 /// Refuses a version in the bundle whose configuration no recipe can write.
 pub fn unknown_version(cx: &PlanContext<'_>) -> Option<RecipeError> {
-    let all = cx.manifest.artifacts.iter().map(|artifact| (&artifact.key, artifact.version.as_str()));
-    if let Some(error) = packaged_runtime::too_old(cx.cluster, all) {
-        return Some(RecipeError::Catalogue(error));
-    }
-    cx.manifest.artifacts.iter().find_map(|artifact| match artifact.key {
+    let of_bundle = cx.manifest.artifacts.iter().find_map(|artifact| match artifact.key {
         ArtifactKey::Binary(Program::Containerd) => containerd::check_version(&artifact.version).err(),
         // Harbor has one, too, whose engine is configured in another way.
         ArtifactKey::Binary(Program::Docker) if cx.cluster.runtime.kind == RuntimeKind::Docker => {
@@ -38,7 +33,8 @@ pub fn unknown_version(cx: &PlanContext<'_>) -> Option<RecipeError> {
         }
         ArtifactKey::Binary(Program::CriO) => cri_o::check_version(&artifact.version).err(),
         _ => None,
-    })
+    });
+    isulad::too_old(cx).or(of_bundle)
 }
 
 /// What the configuration of a node's runtime sets, by key, if others may put drop-ins beside it.

@@ -94,7 +94,7 @@ fn a_bundle_with_an_isulad_that_is_too_old_is_refused_before_any_host_is_touched
         site.create().map(drop).map_err(|error| error.to_string())
     };
     let text = refused("2.0.18-16.oe2203", "cgroupfs").unwrap_err();
-    for wanted in ["spec.runtime.type isulad", "openeuler-24.03-sp1 has iSulad 2.0.18-16.oe2203", "spec.bundle.os"] {
+    for wanted in ["spec.runtime.type isulad", "iSulad 2.0.18-16.oe2203 of openeuler-24.03-sp1", "spec.bundle.os"] {
         assert!(text.contains(wanted), "{text}");
     }
     let text = refused("2.1.5-4.oe2403", "systemd").unwrap_err();
