@@ -48,6 +48,29 @@ impl CatalogueError {
     }
 }
 
+/// A package of the container runtime that is too old for the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "spec.runtime.type {runtime}: {os} has {package} {version}, and {what}, which the cluster needs, comes with {first}: {instead}, and build \
+     the bundle again"
+)]
+pub struct OldRuntimePackage {
+    /// `spec.runtime.type`.
+    pub runtime: String,
+    /// Name of its package.
+    pub package: String,
+    /// Version of its package.
+    pub version: String,
+    /// Of `spec.bundle.os`.
+    pub os: String,
+    /// What it lacks.
+    pub what: &'static str,
+    /// The first version that has it.
+    pub first: String,
+    /// What can be done.
+    pub instead: &'static str,
+}
+
 /// A request of a cluster that the catalogue cannot satisfy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequireError {
@@ -264,26 +287,8 @@ pub enum RequireError {
         known: Vec<String>,
     },
     /// A package of the container runtime that is too old.
-    #[error(
-        "spec.runtime.type {runtime}: {os} has {package} {version}, and {what}, which the cluster needs, comes with {first}: {instead}, and build \
-         the bundle again"
-    )]
-    OldRuntimePackage {
-        /// `spec.runtime.type`.
-        runtime: String,
-        /// Name of its package.
-        package: String,
-        /// Version of its package.
-        version: String,
-        /// Of `spec.bundle.os`.
-        os: String,
-        /// What it lacks.
-        what: &'static str,
-        /// The first version that has it.
-        first: String,
-        /// What can be done.
-        instead: &'static str,
-    },
+    #[error("{0}")]
+    OldRuntimePackage(Box<OldRuntimePackage>),
     /// Two different extra files would get one name.
     #[error(
         "spec.bundle.extraFiles: two files are called {name:?}; rename one of them, the bundle serves files by name"
@@ -342,7 +347,7 @@ impl RequireError {
             | Self::EtcdTooOld { .. }
             | Self::OldGlibc { .. }
             | Self::NoRuntimeForOs { .. }
-            | Self::OldRuntimePackage { .. }
+            | Self::OldRuntimePackage(_)
             | Self::MinorMismatch { .. }
             | Self::FeatureGates { .. }
             | Self::Exclude { .. }

@@ -4,7 +4,7 @@ use kubexm_spec::cluster::RuntimeKind;
 use kubexm_spec::{ArtifactKey, Cluster, Version};
 use serde_json::Value;
 
-use crate::error::RequireError;
+use crate::error::OldRuntimePackage;
 
 /// The package of isulad.
 const ISULAD: &str = "iSulad";
@@ -17,7 +17,7 @@ const FIRST_SYSTEMD: [u64; 3] = [2, 1, 6];
 pub fn too_old<'a>(
     cluster: &Cluster,
     packages: impl IntoIterator<Item = (&'a ArtifactKey, &'a str)>,
-) -> Option<RequireError> {
+) -> Option<OldRuntimePackage> {
     if cluster.runtime.kind != RuntimeKind::Isulad {
         return None;
     }
@@ -29,7 +29,7 @@ pub fn too_old<'a>(
     })
 }
 
-fn refused(os: &str, version: &str, by_systemd: bool) -> Option<RequireError> {
+fn refused(os: &str, version: &str, by_systemd: bool) -> Option<OldRuntimePackage> {
     // `0:2.1.6-1.oe2403`.
     let bare = version.rsplit(':').next().unwrap_or(version);
     let release = Version::of(bare).release();
@@ -43,7 +43,7 @@ fn refused(os: &str, version: &str, by_systemd: bool) -> Option<RequireError> {
         return None;
     };
     let [major, minor, patch] = first;
-    Some(RequireError::OldRuntimePackage {
+    Some(OldRuntimePackage {
         runtime: RuntimeKind::Isulad.to_string(),
         package: ISULAD.to_owned(),
         version: version.to_owned(),

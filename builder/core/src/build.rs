@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kubexm_archive::{Options, Written};
-use kubexm_manifests::{Catalogue, Zone, packaged_runtime, require};
+use kubexm_manifests::{Catalogue, RequireError, Zone, packaged_runtime, require};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Cluster, Lock};
 
@@ -119,7 +119,7 @@ pub fn build(
     };
     let versions = lock.items.iter().map(|item| (&item.key, item.version.as_str()));
     if let Some(error) = packaged_runtime::too_old(cluster, versions) {
-        return Err(error.into());
+        return Err(BuildError::Require(RequireError::OldRuntimePackage(Box::new(error))));
     }
     ahead(request, &resolution, Some(&lock), origins)?;
     let failed = |error: BuildError| if request.locked.is_some() { error.of_a_lock() } else { error };

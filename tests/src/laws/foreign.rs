@@ -23,8 +23,8 @@ pub fn files(plan: &Plan) -> BTreeSet<String> {
 fn touched(op: &Op) -> Vec<String> {
     let parent = |path: &str| path.rsplit_once('/').map(|(folder, _)| folder.to_owned()).unwrap_or_default();
     match op {
-        // Those of single files lie in others, but for configurations of chrony and of Harbor's installer, and sockets.
-        Op::StateDir(dir) if [".conf", ".timer", ".yml", ".sock"].iter().any(|end| dir.path.ends_with(end)) => {
+        // Those of single files lie in others, but for configurations of chrony and of Harbor's installer, sockets, and ids of processes.
+        Op::StateDir(dir) if [".conf", ".timer", ".yml", ".sock", ".pid"].iter().any(|end| dir.path.ends_with(end)) => {
             vec![parent(&dir.path)]
         }
         Op::StateDir(dir) if state_folders::all().iter().any(|folder| is_below(&dir.path, folder)) => Vec::new(),

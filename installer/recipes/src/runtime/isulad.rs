@@ -2,7 +2,8 @@
 //! started by the bundle's runc. Every image is loaded from the node's content store, since its mirrors are for names without a host
 //! ([decision 0120](../../../../docs/decisions/0120-isulad-loads-every-image-and-is-a-package-of-the-system.md)).
 
-use kubexm_manifests::{RequireError, packaged_runtime};
+use kubexm_manifests::error::OldRuntimePackage;
+use kubexm_manifests::packaged_runtime;
 use kubexm_plan::op::{Dir, StateDir, Unit};
 use kubexm_plan::runtime::isulad;
 use kubexm_plan::{Probe, SlotProvider, Step, Undo};
@@ -27,10 +28,8 @@ const FIRST_SYSTEMD: &str = "2.1.6";
 /// A package in the bundle whose isulad cannot be configured for this cluster.
 pub(super) fn too_old(cx: &PlanContext<'_>) -> Option<RecipeError> {
     let all = cx.manifest.artifacts.iter().map(|artifact| (&artifact.key, artifact.version.as_str()));
-    let error = packaged_runtime::too_old(cx.cluster, all)?;
-    let RequireError::OldRuntimePackage { runtime, package, version, os, what, first, instead } = error else {
-        return Some(RecipeError::Catalogue(error));
-    };
+    let old = packaged_runtime::too_old(cx.cluster, all)?;
+    let OldRuntimePackage { runtime, package, version, os, what, first, instead } = old;
     Some(RecipeError::Unsupported {
         what: format!("spec.runtime.type {runtime} with {package} {version} of {os} ({what} comes with {first})"),
         hint: format!("{instead}, and build the bundle again"),
