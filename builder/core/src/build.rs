@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kubexm_archive::{Options, Written};
-use kubexm_manifests::{Catalogue, RequireError, Zone, packaged_runtime, require};
+use kubexm_manifests::{Catalogue, Zone, require};
 use kubexm_spec::event::EventKind;
 use kubexm_spec::{Cluster, Lock};
 
@@ -20,7 +20,7 @@ use crate::pack::Packing;
 use crate::summary::{Cached, Phases, Summary};
 use crate::{
     BuildError, Report, Resolution, charts, fetch, harbor, image_signatures, lock, locked, pack, packages, resolve,
-    sources,
+    runtime_package, sources,
 };
 
 /// How long to wait for registries to report whether tags were moved.
@@ -117,12 +117,9 @@ pub fn build(
             }
         }
     };
-    let versions = lock.items.iter().map(|item| (&item.key, item.version.as_str()));
-    if let Some(error) = packaged_runtime::too_old(cluster, versions) {
-        return Err(BuildError::Require(RequireError::OldRuntimePackage(Box::new(error))));
-    }
-    ahead(request, &resolution, Some(&lock), origins)?;
     let failed = |error: BuildError| if request.locked.is_some() { error.of_a_lock() } else { error };
+    runtime_package::check(cluster, &lock).map_err(failed)?;
+    ahead(request, &resolution, Some(&lock), origins)?;
     runtime.block_on(harbor::bring(&lock, &resolution, request.base, origins, request.jobs, report)).map_err(failed)?;
     harbor::check(&lock, &requirements, request.catalogue, &origins.store, report)?;
     let inputs = pack::Inputs {

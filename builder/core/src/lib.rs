@@ -42,6 +42,7 @@ pub mod refresh;
 mod remote_size;
 pub mod resolve;
 mod room;
+mod runtime_package;
 pub mod sbom;
 pub mod session;
 mod shares;

@@ -70,16 +70,21 @@ pub(crate) fn load(machine: &Machine, op: &ImageLoaded) -> Result<(), OpError> {
     let wanted = config_of(machine, op)?;
     if let ImageSource::Store { blobs } = &op.source {
         let archive = oci_archive::for_docker(machine, &op.reference, &op.digest, blobs)?;
-        load_archive(machine, &wanted, &archive)?;
+        load_archive(machine, &op.reference, &archive)?;
     }
-    if is_kept(&images(machine)?, op, &wanted)? { Ok(()) } else { keep(machine, &op.reference, &wanted) }
+    if is_kept(&images(machine)?, op, &wanted)? {
+        return Ok(());
+    }
+    let kept = keep(machine, &op.reference, &wanted);
+    // Another name of the image may have been faster.
+    if kept.is_err() && is_kept(&images(machine)?, op, &wanted)? { Ok(()) } else { kept }
 }
 
 /// isulad reads an archive by its path, and from no pipe: it stands on the disk meanwhile, where only root looks. One that an interrupted
 /// run has left is written anew.
-fn load_archive(machine: &Machine, wanted: &str, archive: &[Piece]) -> Result<(), OpError> {
-    // The name of a temporary file of kubexm's.
-    let path = format!("{}/.{}.tar", paths::STATE, keeper(wanted));
+fn load_archive(machine: &Machine, reference: &str, archive: &[Piece]) -> Result<(), OpError> {
+    // The name of a temporary file of kubexm's. Two names of one image may be loaded at once, each from a file of its own.
+    let path = format!("{}/.{}.tar", paths::STATE, keeper(&Digest::of(reference).to_string()));
     let real = machine.path(&path);
     let loaded = write(&real, archive)
         .map_err(OpError::path("write the archive", &real))

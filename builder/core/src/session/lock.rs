@@ -8,7 +8,7 @@ use super::{Needed, Session};
 use crate::lock::{Sizes, check_local, lock};
 use crate::origins::Origins;
 use crate::resolve::resolve;
-use crate::{BuildError, Resolution, charts, image_signatures, packages};
+use crate::{BuildError, Resolution, charts, image_signatures, packages, runtime_package};
 
 /// What is locked, and how.
 pub struct Locking<'a> {
@@ -28,7 +28,9 @@ impl Session {
         let resolution = resolve(&needed.requirements, &needed.zone);
         let packages = &needed.requirements.packages;
         let locking = Locking { resolution: &resolution, packages, sizes: Sizes::Reported, jobs };
-        self.lock_part(needed, origins, &locking, |lock| lock).await
+        let lock = self.lock_part(needed, origins, &locking, |lock| lock).await?;
+        runtime_package::check(&needed.cluster, &lock)?;
+        Ok(lock)
     }
 
     /// Locks a part of what is needed; `whole` makes a whole lock of it, whose charts are rendered then. Images of charts that are

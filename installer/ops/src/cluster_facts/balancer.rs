@@ -4,7 +4,7 @@
 use kubexm_plan::balancer::{HAPROXY, KEEPALIVED_CONFIG, PROXIES};
 use kubexm_plan::cluster_facts::BalancerFacts;
 use kubexm_plan::kubeadm_certificates::KUBE_VIP;
-use kubexm_plan::runtime;
+use kubexm_plan::runtime::{self, RuntimeTraits};
 
 use crate::probe::has_address::interface_with;
 use crate::teardown::moving_address;
@@ -22,7 +22,9 @@ pub(super) fn look(machine: &Machine, host: &str) -> Result<Option<BalancerFacts
         };
         let holds = has(&address)?;
         let mut runs = false;
-        for runtime in runtime::INSTALLED {
+        // The socket of another one may be there, too.
+        let is_ours = |runtime: &&&RuntimeTraits| runtime.programs.is_none_or(|folder| machine.path(folder).exists());
+        for runtime in runtime::INSTALLED.iter().filter(is_ours) {
             let all = containers::of_system_pod(machine, runtime.kind, KUBE_VIP.0)?;
             runs |= all.iter().any(|container| container.running);
         }

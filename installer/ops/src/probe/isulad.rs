@@ -12,7 +12,7 @@ const ISULAD: &RuntimeTraits = runtime::of(RuntimeKind::Isulad);
 /// Before the oldest release that is good.
 const AT_LEAST: &str = ">= ";
 
-/// `wanted` are lines of what isulad says of itself: `Storage Driver: overlay2`. Its control groups are not among them: it says cgroupfs
+/// `wanted` are lines of what isulad says of itself: `Storage Driver: overlay2`. Its control groups are not among them: here it says cgroupfs
 /// always. Which releases keep what the configuration says is known: `Server Version: >= 2.1.6`.
 pub(super) fn look(machine: &Machine, wanted: &[String]) -> Result<ProbeAnswer, OpError> {
     let asked = isulad::client("info", []).within(20);

@@ -6,7 +6,7 @@
 use std::fs;
 
 use kubexm_plan::network::{self, IPVS, NetworkTraits};
-use kubexm_plan::runtime;
+use kubexm_plan::runtime::{self, RuntimeTraits};
 
 use super::{aside, datapath, has_program, mounts, pins, routes, routing, rules, unmount};
 use crate::system::Program;
@@ -136,9 +136,11 @@ fn own_mounts(machine: &Machine) -> Result<Vec<String>, OpError> {
 fn namespaces(machine: &Machine) -> Result<Vec<String>, OpError> {
     let all = mounts::entries(&machine.path(NAMESPACES))?;
     let names = all.iter().filter_map(|path| path.file_name()?.to_str());
-    let of_a_pod = |name: &&str| {
-        runtime::INSTALLED.iter().flat_map(|runtime| runtime.namespaces).any(|start| name.starts_with(start))
-    };
+    // Another runtime of the host's own has those of its own pods; of ours its programs are there.
+    let is_ours = |runtime: &&&RuntimeTraits| runtime.programs.is_none_or(|folder| machine.path(folder).exists());
+    let starts: Vec<&str> =
+        runtime::INSTALLED.iter().filter(is_ours).flat_map(|runtime| runtime.namespaces).copied().collect();
+    let of_a_pod = |name: &&str| starts.iter().any(|start| name.starts_with(start));
     Ok(names.filter(of_a_pod).map(|name| format!("{NAMESPACES}/{name}")).collect())
 }
 

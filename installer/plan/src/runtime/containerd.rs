@@ -22,6 +22,7 @@ pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     ],
     mount_folders: &["io.containerd.", "tmpmounts"],
     own_mounts: &[],
+    ports: &[],
     namespaces: &["cni-"],
     packaged: &[],
     keeper: Some(Keeper {

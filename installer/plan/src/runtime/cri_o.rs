@@ -27,6 +27,7 @@ pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     container_mounts: &["/run/containers/storage", "/run/crio/namespaces", "/var/lib/containers/storage"],
     mount_folders: &["storage", "namespaces"],
     own_mounts: &[],
+    ports: &[],
     namespaces: &[],
     packaged: &[],
     keeper: Some(Keeper {

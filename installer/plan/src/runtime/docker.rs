@@ -36,6 +36,7 @@ pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     container_mounts: &[EXEC_ROOT, "/var/lib/docker"],
     mount_folders: &["overlay2", "containers", "netns", "containerd"],
     own_mounts: &[],
+    ports: &[],
     namespaces: &[],
     packaged: &[],
     keeper: Some(Keeper {

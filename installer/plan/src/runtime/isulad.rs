@@ -41,6 +41,8 @@ pub(super) const TRAITS: RuntimeTraits = RuntimeTraits {
     mount_folders: &["engines", "mnt", "storage"],
     // The folder on itself.
     own_mounts: &["/var/lib/isulad/mnt"],
+    // Where pods are attached to.
+    ports: &[10350],
     namespaces: &["isulacni-"],
     packaged: &["isulad", "isula", "isulad-shim"],
     keeper: Some(Keeper {

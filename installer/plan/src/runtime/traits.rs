@@ -35,6 +35,8 @@ pub struct RuntimeTraits {
     pub namespaces: &'static [&'static str],
     /// Its programs that come with packages of the system; none if the bundle has them.
     pub packaged: &'static [&'static str],
+    /// TCP ports on which it listens for its own host.
+    pub ports: &'static [u16],
     /// The process that supervises each container.
     pub keeper: Option<Keeper>,
 }

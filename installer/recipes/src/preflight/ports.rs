@@ -1,5 +1,6 @@
 //! The ports that a host's roles need are free, or used by the cluster's own processes.
 
+use kubexm_plan::runtime;
 use kubexm_spec::cluster::{API_PORT, BALANCER_STATUS_PORT, EtcdKind, RegistryKind, Roles};
 use kubexm_spec::names::FAN_OUT_PORT;
 
@@ -77,6 +78,8 @@ fn of_roles(input: &PreflightInput<'_>, roles: Roles) -> Vec<Port> {
         let udp = traits.iter().flat_map(|network| network.udp_ports);
         ports.extend(udp.map(|number| Port { number: *number, protocol: "udp", process: None }));
         let tcp = traits.iter().flat_map(|network| network.tcp_ports.iter().chain(network.local_ports));
+        let of_runtime = runtime::of(cluster.runtime.kind).ports.iter();
+        ports.extend(of_runtime.map(|number| Port { number: *number, protocol: "tcp", process: None }));
         let of_control_planes = traits
             .iter()
             .flat_map(|network| network.control_plane_ports.iter().chain(network.control_plane_local_ports));

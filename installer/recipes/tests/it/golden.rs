@@ -122,10 +122,7 @@ fn docker_in_place_of_containerd() {
 
 #[test]
 fn isulad_of_the_hosts_packages() {
-    let mut cluster = sample::cluster();
-    cluster.runtime = Runtime { kind: RuntimeKind::Isulad, ..Runtime::default() };
-    cluster.bundle.os = vec!["openeuler-24.03-sp1".to_owned()];
-    let mut site = Site::of(cluster);
+    let mut site = Site::of(isulad::alone());
     isulad::host(site.facts());
     let plan = checked(&site);
     golden("isulad", || {

@@ -19,6 +19,14 @@ fn cluster(images: &[&str]) -> Cluster {
     cluster
 }
 
+/// A cluster of one node.
+pub fn alone() -> Cluster {
+    let mut cluster = sample::cluster();
+    cluster.runtime = Runtime { kind: RuntimeKind::Isulad, ..Runtime::default() };
+    cluster.bundle.os = vec!["openeuler-24.03-sp1".to_owned()];
+    cluster
+}
+
 /// A host of openEuler 24.03 that has what every node needs, and no isulad.
 pub fn host(facts: &mut Facts) {
     (facts.os_id, facts.os_version, facts.os_edition) =
