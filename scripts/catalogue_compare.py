@@ -262,6 +262,14 @@ def rendered(upstream, rule, repository, tag, names, kubernetes, helm):
         return images | more, f"{switches} switches" + (f", {refused} of them need more values" if refused else "")
 
 
+def completed(name):
+    """A short name of an image as containerd completes it: `traefik:v3` is docker.io/library/traefik:v3."""
+    host, slash, rest = name.partition("/")
+    if not slash or not ("." in host or ":" in host or host == "localhost"):
+        host, rest = "docker.io", name
+    return f"{host}/{rest}" if host != "docker.io" or "/" in rest else f"docker.io/library/{rest}"
+
+
 def render_rows(upstream, catalogue, rules, helm):
     """Charts rendered for every minor they are the default for: what pods name is among the catalogue's images, or optional."""
     for rule in rules:
@@ -279,7 +287,7 @@ def render_rows(upstream, catalogue, rules, helm):
                     raise CannotTell(NO_HELM)
                 repository = rule["repository"]
                 theirs, switches = rendered(upstream, rule, repository, tag, names, [f"v{m}.0" for m in minors], helm)
-                usual = {name if "/" in name.split(":")[0] and "." in name.split("/")[0] else f"docker.io/{name}" for name in theirs}
+                usual = {completed(name) for name in theirs}
                 asked = [re.compile(expression) for expression in optional]
                 more = sorted(name for name in usual - set(catalogue.images(feature, version)) if not any(one.search(name) for one in asked))
                 by = {"by": f"{repository} rendered for {len(minors)} minors", "tag": upstream.dated(repository, tag)}
@@ -302,7 +310,7 @@ def supports_rows(upstream, catalogue, rules):
             known = feature["versions"][version]
             ours = known.get("supports", {})
             row = {"supports": rule["feature"], "version": version, "of": of(supports_of(known))}
-            names = {"version": version, "minor": minor(version)}
+            names = {"version": version, "minor": minor(version), "chart": catalogue.chart(feature, version)}
             try:
                 tag = fill(rule["tag"], names)
                 file = fill(rule["file"], names)

@@ -183,6 +183,31 @@ fn charts_are_rendered_for_every_minor_and_what_only_one_of_them_names_is_found(
 }
 
 #[test]
+fn short_names_in_a_chart_are_those_that_containerd_completes() {
+    for (image, short) in [
+        ("docker.io/library/agent", "agent"),
+        ("docker.io/library/agent", "docker.io/agent"),
+        ("docker.io/acme/agent", "acme/agent"),
+        ("localhost/agent", "localhost/agent"),
+        ("mirror:5000/agent", "mirror:5000/agent"),
+    ] {
+        let bench = Bench::new("short");
+        bench.catalogue(image, &sum());
+        std::fs::create_dir_all(bench.folder.join("acme+net/chart/templates")).unwrap();
+        bench.write("acme+net/chart/Chart.yaml", "apiVersion: v2\nname: net\nversion: 1.0.0\n");
+        let pod = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n  containers:\n  - name: a\n    image: {short}:v1.0.0\n"
+        );
+        bench.write("acme+net/chart/templates/all.yaml", &pod);
+        bench.git(&["add", "."]);
+        bench.git(&["commit", "--quiet", "-m", short]);
+        bench.git(&["tag", "--force", "v1.0.0"]);
+        let (_, text) = bench.compare_with(&["--helm", lab_helm().to_str().unwrap()]);
+        assert!(text.contains("equal       render net 1.0.0: 1 images"), "{short}\n{text}");
+    }
+}
+
+#[test]
 fn every_switch_of_a_chart_is_turned_by_itself_and_with_the_others() {
     let bench = Bench::new("switches");
     bench.catalogue("quay.io/acme/agent", &sum());
