@@ -122,6 +122,28 @@ fn add_ons_of_the_catalogue_come_by_name_with_chart_and_images() {
 }
 
 #[test]
+fn a_balancer_of_services_and_an_ingress_come_in_their_order_with_every_image_that_their_charts_name() {
+    let with = cluster(
+        "  addons:\n  - {name: metallb, type: helm, namespace: metallb-system, source: {catalogue: metallb}}\n  - {name: pools, type: yaml, namespace: metallb-system, source: {path: pools.yaml}, after: [metallb]}\n  - {name: traefik, type: helm, namespace: traefik, source: {catalogue: traefik}, after: [pools]}\n  - {name: nfd, type: helm, source: {catalogue: node-feature-discovery}}\n",
+    );
+    let items = items(&with);
+    for (key, version) in [
+        ("chart/metallb", "0.16.1"),
+        ("feature-image/metallb-controller", "v0.16.1"),
+        ("feature-image/metallb-speaker", "v0.16.1"),
+        ("feature-image/metallb-frr-k8s", "v0.0.25"),
+        ("feature-image/metallb-frr", "10.4.3"),
+        ("chart/traefik", "41.3.0"),
+        ("feature-image/traefik", "v3.7.11"),
+        ("chart/nfd", "0.19.0"),
+        ("feature-image/node-feature-discovery", "v0.19.0"),
+    ] {
+        assert_eq!(find(&items, key).version, version, "{key}");
+    }
+    assert_eq!(find(&items, "feature-image/traefik").because, "spec.addons traefik");
+}
+
+#[test]
 fn an_add_on_that_the_catalogue_cannot_give_is_refused_and_the_nearest_is_named() {
     let catalogue =
         |source: &str| refused(&cluster(&format!("  addons: [{{name: a, type: helm, source: {source}}}]\n")));

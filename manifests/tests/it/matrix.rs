@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubexm_manifests::{Catalogue, RequireError, Requirements, Source, require, version};
 use kubexm_spec::cluster::{
-    Cluster, EtcdKind, ExternalKind, InternalKind, Keyword, KubernetesKind, LoadBalancerMode, NetworkPlugin, Registry,
-    RegistryKind, RuntimeKind, for_version,
+    Addon, AddonKind, AddonSource, Cluster, EtcdKind, ExternalKind, InternalKind, Keyword, KubernetesKind,
+    LoadBalancerMode, NetworkPlugin, Registry, RegistryKind, RuntimeKind, for_version,
 };
 use kubexm_spec::{ArtifactKey, Platform};
 
@@ -265,6 +265,35 @@ fn every_combination_resolves_to_a_complete_and_closed_set() {
     });
     assert_eq!(minors.len(), 13, "minors of the catalogue");
     assert_eq!(seen, 13 * 7 * 5 * 6 * 4 * 3);
+}
+
+#[test]
+fn every_chart_of_the_catalogue_is_an_add_on_for_every_minor_with_its_images() {
+    let catalogue = Catalogue::embedded();
+    for minor in catalogue.releases.keys() {
+        let mut cluster = for_version(Some(minor));
+        for feature in catalogue.features.values().filter(|feature| feature.chart.is_some()) {
+            cluster.addons = vec![Addon {
+                name: feature.name.clone(),
+                kind: AddonKind::Helm,
+                source: AddonSource::Catalogue { name: feature.name.clone(), version: None },
+                namespace: "default".to_owned(),
+                values: serde_json::Map::new(),
+                values_file: None,
+                after: Vec::new(),
+                secrets: Vec::new(),
+            }];
+            let what = || format!("{} for {minor}", feature.name);
+            let found = require(&cluster, &catalogue).unwrap_or_else(|error| panic!("{}: {error}", what()));
+            closed(&found, &what);
+            let version = &found.versions.as_ref().unwrap().features[&feature.name];
+            let images = feature.images_of(version).count();
+            let because = format!("spec.addons {}", feature.name);
+            let own = found.items.iter().filter(|item| item.because == because);
+            let keys: BTreeSet<&ArtifactKey> = own.map(|item| &item.key).collect();
+            assert_eq!(keys.len(), images + 1, "{}: {keys:?}", what());
+        }
+    }
 }
 
 #[test]

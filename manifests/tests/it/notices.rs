@@ -56,6 +56,11 @@ fn every_minor_has_the_default_that_upstream_names_for_it() {
         ("1.36", "cilium", "1.20.0"),
         ("1.27", "ingress-nginx", "1.11.8"),
         ("1.35", "ingress-nginx", "1.15.1"),
+        ("1.24", "traefik", "3.6.15"),
+        ("1.25", "traefik", "3.7.11"),
+        ("1.36", "traefik", "3.7.11"),
+        ("1.24", "metallb", "0.16.1"),
+        ("1.36", "node-feature-discovery", "0.19.0"),
     ] {
         let feature = &Catalogue::embedded().features[feature];
         let mut cluster = for_version(Some(minor));
@@ -102,6 +107,11 @@ fn the_end_of_a_line_is_reported_from_its_day_on_and_changes_no_version() {
     );
     let retired = addon("v1.34.4", "{catalogue: ingress-nginx}");
     assert!(texts(&on("2026-04-01", &retired), NoticeKind::EndOfLife)[0].starts_with("ingress-nginx 1.15.1"));
+    let old = |kubernetes: &str| addon(kubernetes, "{catalogue: traefik, version: 3.6.15}");
+    let ended = texts(&on("2026-08-16", &old("v1.34.4")), NoticeKind::EndOfLife);
+    assert!(ended[0].starts_with("traefik 3.6.15: ") && ended[0].contains("; 3.7.11 is newer"), "{ended:?}");
+    let ended = texts(&on("2026-08-16", &old("v1.24.17")), NoticeKind::EndOfLife);
+    assert!(ended.iter().any(|text| text.contains("no line of it for 1.24 that has patches still")), "{ended:?}");
 }
 
 #[test]
