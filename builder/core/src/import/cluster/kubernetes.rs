@@ -58,7 +58,11 @@ pub(super) fn kubernetes(from: &Place<'_>) -> Map {
             at.leave(format!("every node gets a /{size} of the pod network"));
         }
     }
-    never(from, &["nodeFeatureDiscovery", "enabled"], CHART);
+    never(
+        from,
+        &["nodeFeatureDiscovery", "enabled"],
+        "write it as an add-on: addons: [{name: nfd, type: helm, source: {catalogue: node-feature-discovery}}]",
+    );
     never(from, &["kata", "enabled"], CHART);
     never(from, &["nvidiaRuntime"], "the runtime gets no further handlers; see spec.runtime.extraConfig");
     never(
