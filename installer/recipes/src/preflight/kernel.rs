@@ -62,9 +62,7 @@ fn instead(module: &str) -> &'static str {
     match module {
         "wireguard" => "set another `spec.network.options.backend`",
         "ipip" => "set another `spec.network.options.encapsulation`",
-        "openvswitch" | "geneve" | "vxlan" => {
-            "name another `spec.network.plugin` (Kube-OVN needs geneve whatever its tunnels are)"
-        }
+        module if kubexm_plan::network::MODULES.contains(&module) => "name another `spec.network.plugin`",
         module if module.starts_with("ip_vs") => "set `proxyMode: iptables` or `nftables`",
         _ => "boot the kernel whose modules are installed",
     }

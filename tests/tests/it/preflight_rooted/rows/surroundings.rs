@@ -31,11 +31,11 @@ pub const ROWS: &[Row] = rows! {
         } => "an Open vSwitch of the host's own (ovs-system)", "one of its own", "ovs-dpctl del-dp";
     "links" Fail NODE2, "a link whose name leaves no room for another after it", |s| {
             s.cluster.network.plugin = NetworkPlugin::Hybridnet;
-            s.cluster.network.interface = Some("enp129s0f0np0".to_owned());
             s.node2().fake(
                 "interfaces.json",
                 r#"[{"name": "enp129s0f0np0", "addresses": ["10.77.0.12/24"], "mac": "52:54:00:00:00:0c", "mtu": 1500}]"#,
             );
+            s.node2().put("/proc/net/route", "Iface\nenp129s0f0np0\t00000000\t01004D0A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n");
         } => "the link enp129s0f0np0", "at most 8 characters", "a shorter name";
 
     "resolv.conf" Warn NODE1, "no resolv.conf", |s| s.node1().remove("/etc/resolv.conf")
