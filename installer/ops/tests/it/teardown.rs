@@ -182,7 +182,6 @@ fn containers_of_kubexms_docker_end_and_those_of_another_stay() {
     assert_eq!(pids(&host.machine), [10, 11]);
 }
 
-
 #[test]
 fn control_groups_of_pods_go_with_their_processes() {
     let host = Host::fresh();
