@@ -46,7 +46,14 @@ spec:
       {{- else }}
       nodeSelector: {node-role.kubernetes.io/master: ""}
       {{- end }}
-      containers: [{name: a, image: "docker.io/hybridnetdev/hybridnet:v0", args: ["{{ .Values.init.cidr }}"]}]
+      containers: [{name: a, image: "docker.io/hybridnetdev/hybridnet:v0", args: [manage]}]
+{{- with .Values.init }}
+---
+apiVersion: networking.alibaba.com/v1
+kind: Subnet
+metadata: {name: init}
+spec: {range: {cidr: {{ .cidr }}}}
+{{- end }}
 "#;
 const CILIUM: &str = r#"apiVersion: apps/v1
 kind: Deployment
@@ -189,7 +196,9 @@ async fn charts_that_look_for_nodes_are_rendered_for_every_minor_and_the_real_si
             let values = release.rendered(Map::new());
             let rendered = renderer.text(&release, template, &kubernetes, &values).await;
             let rendered = rendered.unwrap_or_else(|error| panic!("{plugin} for {minor}: {error}"));
-            assert!(rendered.contains("10.20.0.0/16"), "{plugin}: {rendered}");
+            // Hybridnet's network of pods is made by a recipe, after its chart.
+            let is_named = plugin != NetworkPlugin::Hybridnet;
+            assert_eq!(rendered.contains("10.20.0.0/16"), is_named, "{plugin}: {rendered}");
             let real = release.rendered(site.as_object().unwrap().clone());
             let installed = renderer.text(&release, template, &kubernetes, &real).await.unwrap();
             assert_eq!(images(&rendered), images(&installed), "{plugin} for {minor}");
