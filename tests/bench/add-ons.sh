@@ -41,7 +41,7 @@ cp "$WORK/cluster.yaml" "$WORK/add-ons.yaml"
 of() {
   lab in-net env KUBEXM_HOME="$WORK/home" "$INSTALL" "${@:2}" --bundle "$1" --allow-unsigned -y --json --accept-new-host-keys --known-hosts "$WORK/known_hosts"
 }
-on_host() { lab host root "$HOST" env HOME=/run/bench-helm KUBECONFIG=/etc/kubernetes/admin.conf bash -c "$1"; }
+on_host() { lab host root "$HOST" "export HOME=/run/bench-helm KUBECONFIG=/etc/kubernetes/admin.conf PATH=/usr/local/bin:\$PATH; $1"; }
 by_hand() {
   on_host 'for number in 0 1 2 3 4 5 6 7 8 9; do helm install "a$number" /run/add-on --namespace "a$number" --create-namespace --wait & done; wait;
     [ "$(helm list -A --no-headers | grep -c deployed)" = 10 ]'
