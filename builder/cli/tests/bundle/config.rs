@@ -55,7 +55,7 @@ fn config_says_what_is_a_default_what_the_catalogue_chooses_and_what_is_not_inst
     site.write("wrong.yaml", text.replace("plugin", "plugim"));
     assert_contains(
         &site.run(&["config", "-f", "wrong.yaml"]).must(ExitCode::Config).err,
-        &["wrong.yaml", "line 5", "plugin"],
+        &["wrong.yaml", "line 6", "plugin"],
     );
 }
 
