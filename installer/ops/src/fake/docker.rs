@@ -179,7 +179,8 @@ fn images(state: &State) -> String {
     state.images.iter().map(line).collect()
 }
 
-fn load(state: &mut State, archive: &[Piece]) -> Output {
+/// Takes in the images of an archive of docker's form.
+pub(super) fn load(state: &mut State, archive: &[Piece]) -> Output {
     match images_of(archive) {
         Ok(images) => {
             for (name, digest) in images {
@@ -194,7 +195,7 @@ fn load(state: &mut State, archive: &[Piece]) -> Output {
 }
 
 /// What manifest.json names is in the archive, and is what its name says.
-pub(super) fn images_of(archive: &[Piece]) -> std::io::Result<Vec<(String, String)>> {
+fn images_of(archive: &[Piece]) -> std::io::Result<Vec<(String, String)>> {
     let mut bytes = Vec::new();
     archive.iter().try_for_each(|piece| piece.write_to(&mut bytes))?;
     let mut members: BTreeMap<String, Vec<u8>> = BTreeMap::new();

@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::containers;
-use super::docker::images_of;
 use super::rooted::RootedSystem;
 use super::state::{Image, State};
+use super::{containers, docker};
 use crate::OpError;
 use crate::system::{Output, Piece};
 
@@ -126,17 +125,7 @@ fn info(system: &RootedSystem) -> Output {
 fn load(system: &RootedSystem, state: &mut State, path: &str) -> Result<Output, OpError> {
     let real = system.at(path);
     let size = real.metadata().map_err(OpError::path("read", &real))?.len();
-    Ok(match images_of(&[Piece::File { path: real, size }]) {
-        Ok(images) => {
-            for (name, digest) in images {
-                let labels = state.images.get(&name).filter(|image| image.digest == digest);
-                let labels = labels.map(|image| image.labels.clone()).unwrap_or_default();
-                state.images.insert(name, Image { digest, labels });
-            }
-            Output::default()
-        }
-        Err(error) => Output::failed(1, error.to_string()),
-    })
+    Ok(docker::load(state, &[Piece::File { path: real, size }]))
 }
 
 fn crictl(system: &RootedSystem, state: &mut State, args: &[&str]) -> Output {
