@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kubexm_plan::{Plan, StepId};
+use kubexm_plan::{Plan, Step, StepId};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
@@ -46,25 +46,49 @@ pub(crate) fn dag(plan: &Plan) -> Result<Dag, EngineError> {
     }
 }
 
+/// How many steps of a host that install into the cluster run at once, beside its others: they wait for pods most of the time, and a
+/// helm needs some 25 MB of memory.
+const INTO_CLUSTER: usize = 10;
+
+/// What runs on a host.
+#[derive(Debug, Default)]
+struct Running {
+    /// Steps that use the host.
+    own: usize,
+    /// Steps that install into the cluster.
+    into_cluster: usize,
+}
+
+impl Running {
+    fn of(&mut self, step: &Step) -> &mut usize {
+        if step.is_into_cluster() { &mut self.into_cluster } else { &mut self.own }
+    }
+
+    fn is_none(&self) -> bool {
+        self.own == 0 && self.into_cluster == 0
+    }
+}
+
 /// How many steps of each host run, and whether another one may.
 #[derive(Debug, Default)]
-pub(crate) struct Room<'a>(BTreeMap<&'a str, usize>);
+pub(crate) struct Room<'a>(BTreeMap<&'a str, Running>);
 
 impl<'a> Room<'a> {
-    pub(crate) fn enter(&mut self, host: &'a str) {
-        *self.0.entry(host).or_default() += 1;
+    pub(crate) fn enter(&mut self, step: &'a Step) {
+        *self.0.entry(&step.host).or_default().of(step) += 1;
     }
 
-    pub(crate) fn leave(&mut self, host: &str) {
-        if let Some(steps) = self.0.get_mut(host) {
-            *steps -= 1;
+    pub(crate) fn leave(&mut self, step: &Step) {
+        if let Some(running) = self.0.get_mut(step.host.as_str()) {
+            *running.of(step) -= 1;
         }
-        self.0.retain(|_, steps| *steps > 0);
+        self.0.retain(|_, running| !running.is_none());
     }
 
-    pub(crate) fn has(&self, plan: &Plan, host: &str) -> bool {
-        match self.0.get(host) {
-            Some(steps) => *steps < plan.host_concurrency.max(1),
+    pub(crate) fn has(&self, plan: &Plan, step: &Step) -> bool {
+        match self.0.get(step.host.as_str()) {
+            Some(running) if step.is_into_cluster() => running.into_cluster < INTO_CLUSTER,
+            Some(running) => running.own < plan.host_concurrency.max(1),
             None => self.0.len() < plan.fleet_concurrency.max(1),
         }
     }
@@ -101,11 +125,11 @@ impl<'a> Schedule<'a> {
     pub(crate) fn take(&mut self) -> Option<usize> {
         let next = (0..self.states.len()).find(|&index| {
             self.states[index] == State::Waiting
-                && self.room.has(self.plan, &self.plan.steps[index].host)
+                && self.room.has(self.plan, &self.plan.steps[index])
                 && self.is_free(index)
         })?;
         self.states[next] = State::Running;
-        self.room.enter(&self.plan.steps[next].host);
+        self.room.enter(&self.plan.steps[next]);
         Some(next)
     }
 
@@ -119,7 +143,7 @@ impl<'a> Schedule<'a> {
 
     fn ended(&mut self, index: usize, state: State) {
         self.states[index] = state;
-        self.room.leave(&self.plan.steps[index].host);
+        self.room.leave(&self.plan.steps[index]);
     }
 
     /// A step succeeded.

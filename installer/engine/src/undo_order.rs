@@ -61,19 +61,19 @@ impl<'a> UndoOrder<'a> {
     /// Takes the next step, the last of the plan first, on a host that `may` be used.
     pub(crate) fn take(&mut self, may: impl Fn(&str) -> bool) -> Option<usize> {
         let fits = |&index: &usize| {
-            let host = &self.plan.steps[index].host;
-            may(host) && self.room.has(self.plan, host)
+            let step = &self.plan.steps[index];
+            may(&step.host) && self.room.has(self.plan, step)
         };
         let at = self.ready.iter().rposition(fits)?;
         let index = self.ready.remove(at);
         self.member[index] = false;
-        self.room.enter(&self.plan.steps[index].host);
+        self.room.enter(&self.plan.steps[index]);
         Some(index)
     }
 
     /// A step was rolled back in this wave.
     pub(crate) fn done(&mut self, index: usize) {
-        self.room.leave(&self.plan.steps[index].host);
+        self.room.leave(&self.plan.steps[index]);
         self.open -= 1;
         let earlier = self.pass(index);
         self.reach(earlier);
@@ -81,14 +81,14 @@ impl<'a> UndoOrder<'a> {
 
     /// A step could not be rolled back: the steps that it depends on are left.
     pub(crate) fn failed(&mut self, index: usize) {
-        self.room.leave(&self.plan.steps[index].host);
+        self.room.leave(&self.plan.steps[index]);
     }
 
     /// A step could not be rolled back and its host is given up: nothing more is done there in this wave, and its steps
     /// block nothing.
     pub(crate) fn give_up(&mut self, index: usize) {
         let host = &self.plan.steps[index].host;
-        self.room.leave(host);
+        self.room.leave(&self.plan.steps[index]);
         self.open -= 1;
         for (member, step) in self.member.iter_mut().zip(&self.plan.steps) {
             if *member && step.host == *host {

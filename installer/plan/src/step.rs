@@ -101,6 +101,12 @@ impl Step {
     pub fn domain(&self) -> &str {
         self.domain.as_deref().unwrap_or(&self.host)
     }
+
+    /// Whether all that it does is to install into the cluster, where most of its time is spent waiting.
+    pub fn is_into_cluster(&self) -> bool {
+        let is_it = |op: &Op| matches!(op, Op::HelmRelease(_) | Op::Manifests(_));
+        self.probe.is_none() && !self.ops.is_empty() && self.ops.iter().all(is_it)
+    }
 }
 
 impl<State> StepBuilder<State> {
