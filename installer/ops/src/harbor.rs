@@ -92,6 +92,8 @@ impl<'m> Harbor<'m> {
             key: &[],
             login: self.login.as_ref().map(|login| login.as_str()),
             body: body.as_ref().map_or("", |body| body.as_str()),
+            content: None,
+            accept: None,
         };
         let HttpsAnswer { status, body: bytes, .. } =
             self.machine.system().https_request(&request).map_err(Failed::Silent)?;

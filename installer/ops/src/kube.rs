@@ -1,8 +1,10 @@
-//! kubectl with the admin kubeconfig; a survey sends requests to the API server directly.
+//! kubectl with the admin kubeconfig; what is asked often goes to the API server directly.
 
 mod api;
 pub(crate) mod apis;
+pub(crate) mod compare;
 pub(crate) mod credentials;
+mod discovery;
 pub(crate) mod drained;
 pub(crate) mod objects;
 pub(crate) mod own_server;

@@ -252,6 +252,10 @@ pub struct HttpsRequest<'a> {
     pub login: Option<&'a str>,
     /// JSON; empty for none.
     pub body: &'a str,
+    /// The body's media type, if the server knows several forms of JSON.
+    pub content: Option<&'a str>,
+    /// Media types of the answer, where JSON is not enough.
+    pub accept: Option<&'a str>,
 }
 
 /// Images that are pushed to a registry out of the node's content store.

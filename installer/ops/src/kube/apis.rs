@@ -2,7 +2,7 @@
 
 use kubexm_charts::objects::Identity;
 
-use crate::kube::kubectl;
+use crate::kube::{discovery, kubectl};
 use crate::{Machine, OpError};
 
 /// A kind of object.
@@ -13,6 +13,8 @@ pub(crate) struct Api {
     pub kind: String,
     /// Whether its objects are in namespaces.
     pub namespaced: bool,
+    /// `deployments`.
+    pub resource: String,
 }
 
 impl Api {
@@ -26,15 +28,23 @@ impl Api {
 /// What kubectl prints when an aggregated API does not answer, after all that do.
 const INCOMPLETE: &str = "unable to retrieve the complete list of server APIs";
 
-/// Every kind that is served now. An aggregated API that does not answer (metrics-server is down) hides its own kinds and no others.
+/// Every kind that is served now, in the version that its group prefers. An aggregated API that does not answer (metrics-server is down)
+/// hides its own kinds and no others.
 pub(crate) fn served(machine: &Machine) -> Result<Vec<Api>, OpError> {
+    if let Some(all) = discovery::served(machine)? {
+        return Ok(all.into_iter().filter(|one| one.preferred).map(|one| one.api).collect());
+    }
     let (listed, _) = listed(machine, &["--no-headers", "--cached=false"])?;
     Ok(listed.lines().filter_map(api).collect())
 }
 
 /// What `.Capabilities.APIVersions` of a chart has: `apps/v1`, `apps/v1/Deployment`.
 pub(crate) fn names(machine: &Machine) -> Result<Vec<String>, OpError> {
-    let names = served(machine)?.into_iter().flat_map(|api| [format!("{}/{}", api.version, api.kind), api.version]);
+    let every = match discovery::served(machine)? {
+        Some(all) => all.into_iter().map(|one| one.api).collect(),
+        None => served(machine)?,
+    };
+    let names = every.into_iter().flat_map(|api| [format!("{}/{}", api.version, api.kind), api.version]);
     let mut all: Vec<String> = names.collect();
     all.sort_unstable();
     all.dedup();
@@ -62,8 +72,8 @@ fn listed(machine: &Machine, options: &[&str]) -> Result<(String, bool), OpError
 fn api(line: &str) -> Option<Api> {
     let mut words = line.split_whitespace().rev();
     let (kind, namespaced, version) = (words.next()?, words.next()?, words.next()?);
-    words.next()?;
-    Some(Api { version: version.to_owned(), kind: kind.to_owned(), namespaced: namespaced == "true" })
+    let resource = words.next_back()?.to_owned();
+    Some(Api { version: version.to_owned(), kind: kind.to_owned(), namespaced: namespaced == "true", resource })
 }
 
 #[cfg(test)]
@@ -72,12 +82,13 @@ mod tests {
 
     #[test]
     fn kinds_are_read_from_lines_with_and_without_short_names() {
-        let of = |version: &str, kind: &str, namespaced| {
-            Some(Api { version: version.to_owned(), kind: kind.to_owned(), namespaced })
+        let of = |version: &str, kind: &str, namespaced, resource: &str| {
+            Some(Api { version: version.to_owned(), kind: kind.to_owned(), namespaced, resource: resource.to_owned() })
         };
-        assert_eq!(api("deployments deploy apps/v1 true Deployment"), of("apps/v1", "Deployment", true));
-        assert_eq!(api("nodes   no   v1   false   Node"), of("v1", "Node", false));
-        assert_eq!(api("bindings   v1   true   Binding"), of("v1", "Binding", true));
+        let deployments = of("apps/v1", "Deployment", true, "deployments");
+        assert_eq!(api("deployments deploy apps/v1 true Deployment"), deployments);
+        assert_eq!(api("nodes   no   v1   false   Node"), of("v1", "Node", false, "nodes"));
+        assert_eq!(api("bindings   v1   true   Binding"), of("v1", "Binding", true, "bindings"));
         assert_eq!(api("too short"), None);
     }
 }

@@ -5,6 +5,8 @@ use serde_json::Value;
 use crate::kube::kubectl;
 use crate::system::Program;
 
+/// Field manager of what kubexm applies.
+pub(crate) const MANAGER: &str = "kubexm";
 pub(crate) const FORCE: [&str; 3] = ["--server-side", "--force-conflicts", "--field-manager=kubexm"];
 /// Metadata that the API server sets on every object; an apply that contains it is refused or has no effect.
 const SET_BY_THE_SERVER: [&str; 6] =

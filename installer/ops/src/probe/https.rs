@@ -22,6 +22,7 @@ const MOST_ADDRESSES: usize = 9;
 const SHORTEST: Duration = Duration::from_secs(2);
 /// Longer than any response header.
 const HEAD_LIMIT: u64 = 4096;
+const JSON: &str = "application/json";
 /// Larger than any list of etcd members, or of pods in the checked namespaces.
 const ANSWER_LIMIT: u64 = 64 << 20;
 
@@ -58,15 +59,17 @@ pub(crate) fn request(request: &HttpsRequest<'_>) -> Result<HttpsAnswer, OpError
     let client = (!request.certificate.is_empty()).then_some((request.certificate, request.key));
     let mut stream = connect(url, &at, request.ca, client)?;
     let mut text = Zeroizing::new(format!(
-        "{} /{} HTTP/1.0\r\nHost: {}\r\nUser-Agent: kubexm-install\r\nAccept: application/json\r\n{}",
+        "{} /{} HTTP/1.0\r\nHost: {}\r\nUser-Agent: kubexm-install\r\nAccept: {}\r\n{}",
         request.method,
         at.path,
         at.authority,
+        request.accept.unwrap_or(JSON),
         authorization(request.login).as_str()
     ));
     if !request.body.is_empty() {
         let length = request.body.len();
-        text.push_str(&format!("Content-Type: application/json\r\nContent-Length: {length}\r\n"));
+        let content = request.content.unwrap_or(JSON);
+        text.push_str(&format!("Content-Type: {content}\r\nContent-Length: {length}\r\n"));
     }
     text.push_str("\r\n");
     text.push_str(request.body);

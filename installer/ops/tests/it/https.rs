@@ -85,6 +85,8 @@ fn request(server: &Server, method: &str, body: &str) -> Result<(u16, Vec<u8>), 
         key: key.as_bytes(),
         login: None,
         body,
+        content: None,
+        accept: None,
     };
     RealSystem.https_request(&request).map(|answer| (answer.status, answer.body)).map_err(|error| error.full())
 }

@@ -1,5 +1,5 @@
-//! Objects of a release that are missing, or are not as they were rendered. The API server decides (`kubectl diff
-//! --server-side`): it knows defaults and spellings, and leaves fields alone that the chart does not set.
+//! Objects of a release that are missing, or are not as they were rendered. The API server decides, see [`compare`]; where it cannot be
+//! asked directly, by `kubectl diff --server-side`.
 //!
 //! Some charts change their own objects: a controller fills in a certificate, an autoscaler sets a number that the chart names
 //! too. What differs right after an install and had not before is theirs, is noted at the revision, and is no drift.
@@ -13,12 +13,14 @@ use kubexm_plan::op::HelmRelease;
 use serde_json::Value;
 
 use super::look;
-use crate::kube::kubectl;
+use crate::kube::{compare, kubectl};
 use crate::kube::removal::by_namespace;
 use crate::{Machine, OpError};
 
 /// Annotation of a revision's Secret.
 const OWN: &str = "kubexm.io/changed-by-the-chart";
+/// Field manager of a comparison.
+const MANAGER: &str = "kubexm-drift";
 const DIFF: [&str; 6] =
     ["diff", "--server-side", "--force-conflicts", "--field-manager=kubexm-drift", "--concurrency=8", "--filename"];
 
@@ -98,13 +100,24 @@ fn different(
     // Whoever may make Secrets can have one taken for a release, with an object in each of thousands of namespaces.
     let mut alone = MOST_ALONE;
     for (namespace, objects) in by_namespace(all, &op.namespace) {
+        let late = || {
+            OpError::other(format!(
+                "there was no time left to compare the objects of release {}/{}, which came to namespace {namespace}",
+                op.namespace, op.name
+            ))
+        };
+        if let Some(found) = compare::objects(machine, (MANAGER, &namespace), &objects, Some(end))? {
+            if found.late {
+                return Err(late());
+            }
+            // What cannot be compared is left out, as below.
+            names.extend(found.changed);
+            continue;
+        }
         let diff = |objects: &[Value]| {
             let left = end.saturating_duration_since(Instant::now()).as_secs();
             if left == 0 {
-                return Err(OpError::other(format!(
-                    "there was no time left to compare the objects of release {}/{}, which came to namespace {namespace}",
-                    op.namespace, op.name
-                )));
+                return Err(late());
             }
             let list = objects::list(objects);
             let program = kubectl(DIFF).args(["-", "--namespace", &namespace]).stdin(list);

@@ -134,7 +134,10 @@ mod tests {
 
     #[test]
     fn an_object_is_recorded_with_the_namespace_that_it_is_in() {
-        let api = |kind: &str, namespaced| Api { version: "v1".to_owned(), kind: kind.to_owned(), namespaced };
+        let api = |kind: &str, namespaced| {
+            let (version, resource) = ("v1".to_owned(), format!("{}s", kind.to_lowercase()));
+            Api { version, kind: kind.to_owned(), namespaced, resource }
+        };
         let served = [api("ConfigMap", true), api("Node", false)];
         let all =
             of(&op(), &[object("ConfigMap", None), object("ConfigMap", Some("b")), object("Node", None)], &served);

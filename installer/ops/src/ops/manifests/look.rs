@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::inventory;
 use crate::kube::apis::{self, Api};
-use crate::kube::objects::{FORCE, is_secret, on, own, printed};
+use crate::kube::objects::{FORCE, MANAGER, is_secret, on, own, printed};
 use crate::kube::removal::by_namespace;
-use crate::kube::{self, kubectl};
+use crate::kube::{self, compare, kubectl};
 use crate::ops::helm_release::drift::changed;
 use crate::{Machine, OpError};
 
@@ -55,6 +55,12 @@ pub(super) fn has_namespace(machine: &Machine, namespace: &str) -> Result<bool, 
 /// Whether an apply would change nothing. A kind that is not served yet cannot be compared.
 pub(super) fn is_same(machine: &Machine, op: &Manifests, objects: &[Value]) -> Result<bool, OpError> {
     for (namespace, objects) in by_namespace(objects.iter().cloned(), &op.namespace) {
+        if let Some(found) = compare::objects(machine, (MANAGER, &namespace), &objects, None)? {
+            if !(found.changed.is_empty() && found.failed.is_empty()) {
+                return Ok(false);
+            }
+            continue;
+        }
         let diff = on("diff", FORCE, &list(&objects)).args(["--concurrency=8", "--namespace", &namespace]);
         if machine.try_run(&diff)?.code != 0 {
             return Ok(false);
@@ -67,6 +73,14 @@ pub(super) fn is_same(machine: &Machine, op: &Manifests, objects: &[Value]) -> R
 pub(super) fn differing(machine: &Machine, op: &Manifests, objects: &[Value]) -> Result<Vec<String>, OpError> {
     let mut names = Vec::new();
     for (namespace, objects) in by_namespace(objects.iter().cloned(), &op.namespace) {
+        if let Some(found) = compare::objects(machine, (MANAGER, &namespace), &objects, None)? {
+            if !found.failed.is_empty() {
+                let all = found.failed.join("; ");
+                return Err(OpError::other(format!("objects of add-on {} cannot be compared: {all}", op.name)));
+            }
+            names.extend(found.changed);
+            continue;
+        }
         let diff = on("diff", FORCE, &list(&objects)).args(["--concurrency=8", "--namespace", &namespace]);
         let found = machine.try_run(&diff)?;
         if found.code > 1 {
