@@ -94,6 +94,7 @@ impl<'m> Harbor<'m> {
             body: body.as_ref().map_or("", |body| body.as_str()),
             content: None,
             accept: None,
+            over: None,
         };
         let HttpsAnswer { status, body: bytes, .. } =
             self.machine.system().https_request(&request).map_err(Failed::Silent)?;

@@ -16,6 +16,7 @@ use crate::OpError;
 use crate::archived::Archived;
 use crate::digest_cache::DigestCache;
 use crate::fault::Faults;
+use crate::kube::credentials::LastCredentials;
 use crate::ledger::Ledger;
 use crate::paths;
 use crate::survey_scope::SurveyScope;
@@ -33,6 +34,7 @@ pub struct Machine {
     digest_cache: Arc<DigestCache>,
     archived: Arc<Archived>,
     survey: Option<Arc<SurveyScope>>,
+    last_credentials: Arc<LastCredentials>,
     ledger: Option<PathBuf>,
 }
 
@@ -53,8 +55,9 @@ impl Machine {
     pub fn with_system(root: impl Into<PathBuf>, system: Arc<dyn System>) -> Self {
         let root = root.into();
         let digest_cache = Arc::new(DigestCache::below(&root));
-        let (texts, slots, archived) = (Arc::default(), Arc::default(), Arc::default());
-        Self { root, system, texts, slots, act: None, faults: None, digest_cache, archived, survey: None, ledger: None }
+        let (texts, slots, archived, last_credentials) = Default::default();
+        let (act, faults, survey, ledger) = (None, None, None, None);
+        Self { root, system, texts, slots, act, faults, digest_cache, archived, survey, last_credentials, ledger }
     }
 
     /// The same machine with the texts of a plan.
@@ -97,6 +100,11 @@ impl Machine {
     /// Data that the observations of a survey share, within one.
     pub(crate) fn survey(&self) -> Option<&SurveyScope> {
         self.survey.as_deref()
+    }
+
+    /// The credentials for the API server that were used last.
+    pub(crate) fn last_credentials(&self) -> &LastCredentials {
+        &self.last_credentials
     }
 
     /// Cached digests of large files.

@@ -141,7 +141,10 @@ impl System for RealSystem {
     }
 
     fn https_request(&self, request: &HttpsRequest<'_>) -> Result<HttpsAnswer, OpError> {
-        crate::probe::https::request(request)
+        match request.over {
+            Some(connections) => crate::probe::kept::request(connections, request),
+            None => crate::probe::https::request(request),
+        }
     }
 
     fn push_images(&self, request: &PushRequest<'_>) -> Result<String, OpError> {

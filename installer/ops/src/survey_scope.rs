@@ -13,7 +13,7 @@ use crate::kube::credentials::Credentials;
 pub(crate) struct SurveyScope {
     references: Vec<String>,
     images: OnceLock<Option<ImageList>>,
-    api: OnceLock<Option<Credentials>>,
+    api: OnceLock<Option<Arc<Credentials>>>,
     objects: Mutex<BTreeMap<String, Arc<OnceLock<Option<Value>>>>>,
 }
 
@@ -29,8 +29,8 @@ impl SurveyScope {
     }
 
     /// Credentials for the API server; `read` is called once.
-    pub(crate) fn api(&self, read: impl FnOnce() -> Option<Credentials>) -> Option<&Credentials> {
-        self.api.get_or_init(read).as_ref()
+    pub(crate) fn api(&self, read: impl FnOnce() -> Option<Arc<Credentials>>) -> Option<&Credentials> {
+        self.api.get_or_init(read).as_deref()
     }
 
     /// An object of the API at a path; `get` is called once for each path.

@@ -256,7 +256,14 @@ pub struct HttpsRequest<'a> {
     pub content: Option<&'a str>,
     /// Media types of the answer, where JSON is not enough.
     pub accept: Option<&'a str>,
+    /// Connections that stay open for the next request with the same CA and certificate; otherwise it has one of its own. A request over
+    /// one may be sent twice.
+    pub over: Option<&'a Connections>,
 }
+
+/// Connections to servers with one identity, opened when they are needed.
+#[derive(Debug, Default)]
+pub struct Connections(pub(crate) std::sync::OnceLock<crate::probe::kept::Kept>);
 
 /// Images that are pushed to a registry out of the node's content store.
 #[derive(Clone, Copy)]

@@ -1,5 +1,7 @@
 //! Requests to the API server without kubectl: some milliseconds instead of a process.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::credentials::Credentials;
@@ -28,11 +30,12 @@ pub(super) fn shared(
 
 /// From a real machine's admin.conf; none if it does not exist, or is not as kubeadm writes it: kubectl supports more
 /// ways to log in.
-pub(super) fn credentials(machine: &Machine) -> Result<Option<Credentials>, OpError> {
+pub(super) fn credentials(machine: &Machine) -> Result<Option<Arc<Credentials>>, OpError> {
     if !machine.is_real() {
         return Ok(None);
     }
-    Ok(fsio::read_text(&machine.path(paths::ADMIN_CONF))?.as_deref().and_then(Credentials::parse))
+    let text = fsio::read_text(&machine.path(paths::ADMIN_CONF))?;
+    Ok(text.and_then(|text| machine.last_credentials().of(&text)))
 }
 
 /// The object or list at a path (`/api/v1/nodes/n1`); none if it does not exist.
@@ -111,6 +114,7 @@ fn request(
         body,
         content,
         accept,
+        over: Some(&api.connections),
     };
     machine.system().https_request(&request).map(|answer| (answer.status, answer.body))
 }

@@ -1,7 +1,32 @@
 //! Address and credentials of the API server, from admin.conf.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use kubexm_spec::Digest;
+
+use crate::system::Connections;
+
+/// The last credentials that were read, with the digest of their file: their connections stay open.
+#[derive(Debug, Default)]
+pub(crate) struct LastCredentials(Mutex<Option<(Digest, Option<Arc<Credentials>>)>>);
+
+impl LastCredentials {
+    /// Of a file with this text.
+    pub(super) fn of(&self, text: &str) -> Option<Arc<Credentials>> {
+        let digest = Digest::of(text);
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((of, known)) if *of == digest => known.clone(),
+            _ => {
+                let read = Credentials::parse(text).map(Arc::new);
+                *last = Some((digest, read.clone()));
+                read
+            }
+        }
+    }
+}
 
 /// Address and credentials of the API server, from admin.conf.
 pub(crate) struct Credentials {
@@ -9,6 +34,7 @@ pub(crate) struct Credentials {
     pub(super) ca: Vec<u8>,
     pub(super) certificate: Vec<u8>,
     pub(super) key: Vec<u8>,
+    pub(super) connections: Connections,
 }
 
 // The key is a secret.
@@ -33,6 +59,7 @@ impl Credentials {
             ca: bytes("certificate-authority-data")?,
             certificate: bytes("client-certificate-data")?,
             key: bytes("client-key-data")?,
+            connections: Connections::default(),
         })
     }
 }

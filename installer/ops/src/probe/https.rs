@@ -15,16 +15,16 @@ use crate::OpError;
 use crate::system::{Head, HttpsAnswer, HttpsRequest, HttpsServer};
 
 /// For each read and write, and for the whole of a connection: hundreds of questions, or a long answer.
-const LIMIT: Duration = Duration::from_secs(10);
-const WHOLE: Duration = Duration::from_secs(600);
+pub(super) const LIMIT: Duration = Duration::from_secs(10);
+pub(super) const WHOLE: Duration = Duration::from_secs(600);
 /// The most addresses of a name that are tried, and the least time for each.
 const MOST_ADDRESSES: usize = 9;
 const SHORTEST: Duration = Duration::from_secs(2);
 /// Longer than any response header.
 const HEAD_LIMIT: u64 = 4096;
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 /// Larger than any list of etcd members, or of pods in the checked namespaces.
-const ANSWER_LIMIT: u64 = 64 << 20;
+pub(super) const ANSWER_LIMIT: u64 = 64 << 20;
 
 /// The status of a GET.
 pub(crate) fn get(server: &HttpsServer<'_>) -> Result<u16, OpError> {
@@ -181,6 +181,17 @@ type Stream = StreamOwned<ClientConnection, Limited>;
 
 fn connect(url: &str, at: &Address<'_>, ca: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<Stream, OpError> {
     let bad = |what: &dyn std::fmt::Display| OpError::other(format!("{url}: {what}"));
+    let config = config(url, ca, identity)?;
+    let name = ServerName::try_from(at.host.to_owned()).map_err(|e| bad(&e))?;
+    let connection = ClientConnection::new(Arc::new(config), name).map_err(|e| bad(&e))?;
+    let addresses = (at.host, at.port).to_socket_addrs().map_err(|e| bad(&e))?;
+    let socket = connected(addresses).map_err(|e| bad(&e))?;
+    Ok(StreamOwned::new(connection, Limited::new(socket, LIMIT, WHOLE)))
+}
+
+/// TLS with these CAs alone, and with an identity.
+pub(super) fn config(url: &str, ca: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<ClientConfig, OpError> {
+    let bad = |what: &dyn std::fmt::Display| OpError::other(format!("{url}: {what}"));
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca) {
         roots.add(certificate.map_err(|e| bad(&e))?).map_err(|e| bad(&e))?;
@@ -190,19 +201,14 @@ fn connect(url: &str, at: &Address<'_>, ca: &[u8], identity: Option<(&[u8], &[u8
         .with_safe_default_protocol_versions()
         .map_err(|e| bad(&e))?
         .with_root_certificates(roots);
-    let config = match identity {
-        None => config.with_no_client_auth(),
+    match identity {
+        None => Ok(config.with_no_client_auth()),
         Some((certificate, key)) => {
             let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>().map_err(|e| bad(&e))?;
             let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| bad(&e))?;
-            config.with_client_auth_cert(chain, key).map_err(|e| bad(&e))?
+            config.with_client_auth_cert(chain, key).map_err(|e| bad(&e))
         }
-    };
-    let name = ServerName::try_from(at.host.to_owned()).map_err(|e| bad(&e))?;
-    let connection = ClientConnection::new(Arc::new(config), name).map_err(|e| bad(&e))?;
-    let addresses = (at.host, at.port).to_socket_addrs().map_err(|e| bad(&e))?;
-    let socket = connected(addresses).map_err(|e| bad(&e))?;
-    Ok(StreamOwned::new(connection, Limited::new(socket, LIMIT, WHOLE)))
+    }
 }
 
 /// The first address that answers, in their order: the control plane's name has those of all control planes, one of which may be lost.

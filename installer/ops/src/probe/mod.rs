@@ -14,6 +14,7 @@ mod harbor;
 pub(crate) mod has_address;
 pub(crate) mod http;
 pub(crate) mod https;
+pub(crate) mod kept;
 mod images_unused;
 mod isulad;
 mod kubeadm_upgrade;

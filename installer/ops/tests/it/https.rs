@@ -87,6 +87,7 @@ fn request(server: &Server, method: &str, body: &str) -> Result<(u16, Vec<u8>), 
         body,
         content: None,
         accept: None,
+        over: None,
     };
     RealSystem.https_request(&request).map(|answer| (answer.status, answer.body)).map_err(|error| error.full())
 }

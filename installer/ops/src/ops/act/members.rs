@@ -243,7 +243,9 @@ impl Client {
     ) -> Result<(Value, Option<String>), OpError> {
         let url = format!("{endpoint}/v3/{verb}");
         let (ca, certificate, key) = (&*self.ca, &*self.certificate, &*self.key);
-        let request = HttpsRequest { method: "POST", url: &url, ca, certificate, key, login: None, body, content: None, accept: None };
+        let (content, accept, over) = (None, None, None);
+        let request =
+            HttpsRequest { method: "POST", url: &url, ca, certificate, key, login: None, body, content, accept, over };
         let HttpsAnswer { status, date, body: answer } = machine.system().https_request(&request)?;
         let value: Value = serde_json::from_slice(&answer).unwrap_or_default();
         if status == 200 {

@@ -1,0 +1,90 @@
+//! HTTPS requests over connections that stay open: a server that is asked often takes longer to agree on keys than to answer.
+
+use std::error::Error;
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, USER_AGENT};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Method};
+use tokio::runtime::{Builder, Runtime};
+
+use super::https::{self, ANSWER_LIMIT, JSON, LIMIT, WHOLE};
+use crate::OpError;
+use crate::system::{Connections, HttpsAnswer, HttpsRequest};
+
+/// How long a connection stays open that nobody uses. What is on its way to another host, or to none, is soon not used any more.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// A client, and the thread on which its connections are.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    client: Client,
+    /// Taken when it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // Waiting for it is not allowed everywhere.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Kept {
+    fn of(request: &HttpsRequest<'_>) -> Result<Self, OpError> {
+        let bad = |error: &dyn Error| OpError::other(format!("{}: {error}", request.url));
+        let client = (!request.certificate.is_empty()).then_some((request.certificate, request.key));
+        let client = Client::builder()
+            .tls_backend_preconfigured(https::config(request.url, request.ca, client)?)
+            .http1_only()
+            .no_proxy()
+            .redirect(Policy::none())
+            .pool_idle_timeout(IDLE)
+            .connect_timeout(LIMIT)
+            .read_timeout(LIMIT)
+            .timeout(WHOLE)
+            .build();
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("https").enable_all().build();
+        Ok(Self { client: client.map_err(|error| bad(&error))?, runtime: Some(runtime.map_err(|error| bad(&error))?) })
+    }
+}
+
+/// The answer to a request. Those of one set of connections have one CA and one certificate.
+pub(crate) fn request(connections: &Connections, request: &HttpsRequest<'_>) -> Result<HttpsAnswer, OpError> {
+    let kept = match connections.0.get() {
+        Some(kept) => kept,
+        None => {
+            let made = Kept::of(request)?;
+            connections.0.get_or_init(|| made)
+        }
+    };
+    let Some(runtime) = &kept.runtime else { return https::request(request) };
+    runtime.block_on(ask(&kept.client, request))
+}
+
+async fn ask(client: &Client, request: &HttpsRequest<'_>) -> Result<HttpsAnswer, OpError> {
+    let bad = |what: &dyn std::fmt::Display| OpError::other(format!("{}: {what}", request.url));
+    let failed = |error: reqwest::Error| bad(&kubexm_spec::error_chain(&error.without_url()));
+    let method = Method::from_bytes(request.method.as_bytes()).map_err(|error| bad(&error))?;
+    let mut asked = client.request(method, request.url);
+    asked = asked.header(USER_AGENT, "kubexm-install").header(ACCEPT, request.accept.unwrap_or(JSON));
+    if let Some(login) = request.login {
+        asked = asked.header(AUTHORIZATION, login);
+    }
+    if !request.body.is_empty() {
+        asked = asked.header(CONTENT_TYPE, request.content.unwrap_or(JSON)).body(request.body.to_owned());
+    }
+    let mut answer = asked.send().await.map_err(failed)?;
+    let status = answer.status().as_u16();
+    let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok()).map(str::to_owned);
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(failed)? {
+        body.extend_from_slice(&chunk);
+        if body.len() as u64 >= ANSWER_LIMIT {
+            return Err(bad(&format!("the response is longer than {} MiB", ANSWER_LIMIT >> 20)));
+        }
+    }
+    Ok(HttpsAnswer { status, date, body })
+}
