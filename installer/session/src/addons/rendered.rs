@@ -2,8 +2,9 @@
 //! Kubernetes that is not there is refused by name. Each step renders its chart again on its host, with what only the cluster can tell
 //! (`lookup`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use futures::{StreamExt as _, stream};
 use kubexm_charts::judge::{Known, outside};
 use kubexm_charts::stored::comparable;
 use kubexm_charts::{documents, extract, objects};
@@ -28,6 +29,8 @@ use crate::session::Session;
 
 /// How often a chart is rendered until its own definitions change nothing any more.
 const ROUNDS: usize = 3;
+/// Charts that are rendered at once, each by a helm.
+const AT_ONCE: usize = 4;
 /// Objects of each add-on that a message names.
 const NAMED: usize = 5;
 /// Length of the label in which a release notes its chart.
@@ -150,34 +153,54 @@ impl<'a> Renderer<'a> {
         Ok(None)
     }
 
-    /// The objects of a release; its own definitions are known when the rest is rendered, as helm does it.
+    /// The objects of a release; its own definitions are known when the rest is rendered, as helm does it. `first`: what it renders to with
+    /// these kinds, if that is known.
     pub(crate) async fn render(
         &self,
         release: &HelmRelease,
         input: &ReleaseInput,
         kinds: &mut Kinds,
-        upgrade: bool,
+        (upgrade, mut first): (bool, Option<Rendering>),
     ) -> Result<Vec<Value>, String> {
         let mut rendered = Vec::new();
         for _ in 0..ROUNDS {
-            let apis = kinds.apis();
-            let job = Job {
-                name: &release.name,
-                namespace: &release.namespace,
-                chart: &release.chart,
-                values: &input.values,
-                kubernetes: &self.kubernetes,
-                apis: &apis,
-                upgrade,
+            rendered = match first.take() {
+                Some(first) => first?,
+                None => self.once(release, input, &kinds.apis(), upgrade).await?,
             };
-            rendered = objects::flattened(self.helm.render(self.opened.bundle(), &job).await?);
             if !kinds.learn(&rendered) {
                 break;
             }
         }
         Ok(rendered)
     }
+
+    async fn once(&self, release: &HelmRelease, input: &ReleaseInput, apis: &[String], upgrade: bool) -> Rendering {
+        let job = Job {
+            name: &release.name,
+            namespace: &release.namespace,
+            chart: &release.chart,
+            values: &input.values,
+            kubernetes: &self.kubernetes,
+            apis,
+            upgrade,
+        };
+        self.helm.render(self.opened.bundle(), &job).await.map(objects::flattened)
+    }
+
+    /// Every release of these, side by side, with kinds that none of them has added to; by the positions of their steps.
+    async fn ahead(&self, all: &[&Planned<'_>], apis: &[String], upgrade: bool) -> BTreeMap<usize, Rendering> {
+        let releases = all.iter().filter_map(|one| match &one.content {
+            Content::Release(release, input) => Some((one.step, release, input)),
+            Content::Objects(_) => None,
+        });
+        let jobs = releases.map(async |(step, release, input)| (step, self.once(release, input, apis, upgrade).await));
+        stream::iter(jobs).buffer_unordered(AT_ONCE).collect().await
+    }
 }
+
+/// The objects of a release, or what helm says.
+type Rendering = Result<Vec<Value>, String>;
 
 /// Refuses a plan whose add-ons cannot be installed. `joined`: whether there is a cluster already.
 pub(crate) async fn check(
@@ -245,9 +268,17 @@ pub(crate) async fn check(
             found.push((one, objects));
         }
     }
-    for one in all.iter().filter(|one| changes(one)) {
+    let (upgrade, apis) = (running.is_some(), kinds.apis());
+    let charts: Vec<&Planned<'_>> = all.iter().filter(|one| of_chart(one)).collect();
+    let mut ahead = match &renderer {
+        Some(renderer) => renderer.ahead(&charts, &apis, upgrade).await,
+        None => BTreeMap::new(),
+    };
+    for one in charts {
         let (Content::Release(release, input), Some(renderer)) = (&one.content, &renderer) else { continue };
-        match renderer.render(release, input, &mut kinds, running.is_some()).await {
+        // What one before it defines may change it.
+        let first = ahead.remove(&one.step).filter(|_| kinds.apis() == apis);
+        match renderer.render(release, input, &mut kinds, (upgrade, first)).await {
             Ok(objects) => {
                 wrong.images(one, input, &objects);
                 found.push((one, objects));

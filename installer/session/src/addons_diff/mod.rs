@@ -145,7 +145,7 @@ impl<S: Subject> Checked<'_, S> {
             let wanted = match (&one.content, &renderer) {
                 (Content::Release(release, input), _) if is_installed(Some(&running), release, input) => None,
                 (Content::Release(release, input), Some(renderer)) => {
-                    match renderer.render(release, input, &mut kinds, there.is_some()).await {
+                    match renderer.render(release, input, &mut kinds, (there.is_some(), None)).await {
                         Ok(objects) => Some(objects),
                         Err(why) => {
                             diff.notes.push(format!("its chart cannot be rendered: {why}"));
