@@ -67,6 +67,9 @@ for round in $(seq "$RUNS"); do
   timed "$round" add-ons-by-hand bash -c by_hand
   untimed without
   timed "$round" add-ons bash -c 'of "$WORK/add-ons.tar.zst" addons apply'
+  printf '%s\tadd-ons-alone\t%s\t0\t0\t0\n' "$round" "$(python3 "$ROOT/tests/bench/charts-alone.py" "$WORK/out.log")" >> "$WORK/samples.tsv"
+  # The first one after a change checks the network of pods once more.
+  untimed of "$WORK/add-ons.tar.zst" create
   timed "$round" create-with-add-ons bash -c 'of "$WORK/add-ons.tar.zst" create'
   python3 "$ROOT/tests/e2e/journal.py" nothing-done "$WORK/out.log" >&2
   untimed without

@@ -47,6 +47,7 @@ COMPARED = [
     ("vip-host", "vip-host-by-hand", "the API is away: its host loses its power", "keepalived and haproxy by hand"),
     ("upgrade", "upgrade-by-hand", "upgrade of one control plane and one worker", "kubeadm, kubectl, ssh by hand"),
     ("add-ons", "add-ons-by-hand", "ten charts into a cluster (addons apply)", "ten helm install --wait at once, on the host"),
+    ("add-ons-alone", "add-ons-by-hand", "of that: rendered, and their steps", "ten helm install --wait at once, on the host"),
     ("create-with-add-ons", "create-without-add-ons", "a create that finds ten charts there", "the same without charts"),
     ("fleet-again", "ansible", "create on three hosts where all holds", "ansible looking at the same files, units and packages"),
 ]

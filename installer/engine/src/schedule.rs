@@ -222,3 +222,51 @@ impl<'a> Schedule<'a> {
         self.plan.hosts.iter().map(|h| h.name.as_str()).filter(|h| failed(h)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kubexm_plan::op::{HelmRelease, Hostname};
+    use kubexm_plan::{Op, Pipeline, SCHEMA, Undo};
+    use kubexm_spec::Digest;
+
+    use super::*;
+
+    fn plan() -> Plan {
+        let release = |name: &str| {
+            let (chart, input) = (Digest::of(name), Digest::of(""));
+            let (name, namespace) = (name.to_owned(), "apps".to_owned());
+            Op::from(HelmRelease { name, namespace, chart, input, slots: Vec::new(), wait_s: 1 })
+        };
+        let step = |number: usize, op: Op| {
+            Step::on("node1", &format!("step.{number}"), "x").ensure(op).undo(Undo::RestoreBefore).build()
+        };
+        let of_host = (0..6).map(|number| step(number, Hostname { name: number.to_string() }.into()));
+        let into_cluster = (6..20).map(|number| step(number, release(&number.to_string())));
+        Plan {
+            schema: SCHEMA,
+            pipeline: Pipeline::Create,
+            cluster_name: "demo".to_owned(),
+            cluster_id: None,
+            cluster: Digest::of(""),
+            bundle: None,
+            hosts: Vec::new(),
+            fleet_concurrency: 1,
+            host_concurrency: 4,
+            slots: Default::default(),
+            texts: Default::default(),
+            steps: of_host.chain(into_cluster).collect(),
+        }
+    }
+
+    #[test]
+    fn what_waits_for_the_cluster_takes_no_room_from_what_uses_the_host() {
+        let plan = plan();
+        let mut schedule = Schedule::of(&plan, 0).unwrap();
+        let taken: Vec<usize> = std::iter::from_fn(|| schedule.take()).collect();
+        assert_eq!(taken, (0..4).chain(6..16).collect::<Vec<_>>());
+        schedule.holds(6);
+        assert_eq!(schedule.take(), Some(16));
+        schedule.holds(0);
+        assert_eq!((schedule.take(), schedule.take()), (Some(4), None));
+    }
+}

@@ -24,7 +24,7 @@ impl Server {
     }
 }
 
-fn authority() -> CertifiedIssuer<'static, KeyPair> {
+pub fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA")

@@ -2,6 +2,7 @@
 //! process's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
+mod api_server;
 mod authorities;
 mod backup;
 mod certificates;
