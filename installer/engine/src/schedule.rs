@@ -46,8 +46,8 @@ pub(crate) fn dag(plan: &Plan) -> Result<Dag, EngineError> {
     }
 }
 
-/// How many steps of a host that install into the cluster run at once, beside its others: they wait for pods most of the time, and a
-/// helm needs some 25 MB of memory.
+/// How many steps of a host that install into the cluster run at once, beside its others: they wait for pods most of the time. A helm with
+/// a small chart needs some 25 MB of memory.
 const INTO_CLUSTER: usize = 10;
 
 /// What runs on a host.

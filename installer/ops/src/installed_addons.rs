@@ -237,7 +237,8 @@ fn objects(
     };
     match manifests::file(machine, &op) {
         Ok(Some(objects)) => {
-            (addon.drifted, addon.not_compared) = left.compared(|| manifests::differing(machine, &op, &objects));
+            (addon.drifted, addon.not_compared) =
+                left.compared(|| manifests::differing(machine, &op, &objects, left.until));
             if let Some(salt) = &ask.objects {
                 addon.objects = left.shown(objects, salt);
                 if addon.objects.is_none() {

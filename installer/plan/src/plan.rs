@@ -40,7 +40,8 @@ pub struct Plan {
     pub hosts: Vec<PlanHost>,
     /// The most hosts that are changed at the same time.
     pub fleet_concurrency: usize,
-    /// The most steps of one host that run at the same time.
+    /// The most steps of one host that run at the same time; beside them run up to ten that only install into the cluster
+    /// ([`crate::Step::is_into_cluster`]).
     pub host_concurrency: usize,
     /// Providers of values that are made during the run, by name; never the values.
     pub slots: BTreeMap<SlotName, SlotProvider>,

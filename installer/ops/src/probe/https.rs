@@ -16,7 +16,7 @@ use crate::system::{Head, HttpsAnswer, HttpsRequest, HttpsServer};
 
 /// For each read and write, and for the whole of a connection: hundreds of questions, or a long answer.
 pub(super) const LIMIT: Duration = Duration::from_secs(10);
-pub(super) const WHOLE: Duration = Duration::from_secs(600);
+const WHOLE: Duration = Duration::from_secs(600);
 /// The most addresses of a name that are tried, and the least time for each.
 const MOST_ADDRESSES: usize = 9;
 const SHORTEST: Duration = Duration::from_secs(2);

@@ -1,19 +1,24 @@
 //! HTTPS requests over connections that stay open: a server that is asked often takes longer to agree on keys than to answer.
 
 use std::error::Error;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, USER_AGENT};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method};
 use tokio::runtime::{Builder, Runtime};
 
-use super::https::{self, ANSWER_LIMIT, JSON, LIMIT, WHOLE};
+use super::https::{self, ANSWER_LIMIT, JSON, LIMIT};
 use crate::OpError;
 use crate::system::{Connections, HttpsAnswer, HttpsRequest};
 
 /// How long a connection stays open that nobody uses. What is on its way to another host, or to none, is soon not used any more.
 const IDLE: Duration = Duration::from_secs(2);
+
+/// For a whole request, as kubexm's kubectl has it: a webhook may take ten seconds of that.
+const LONGEST: Duration = Duration::from_secs(30);
+/// How long nothing of what was sent may be confirmed: then the connection is broken.
+const UNCONFIRMED: Duration = Duration::from_secs(5);
 
 /// A client, and the thread on which its connections are.
 #[derive(Debug)]
@@ -43,15 +48,16 @@ impl Kept {
             .redirect(Policy::none())
             .pool_idle_timeout(IDLE)
             .connect_timeout(LIMIT)
-            .read_timeout(LIMIT)
-            .timeout(WHOLE)
+            .tcp_user_timeout(UNCONFIRMED)
+            .timeout(LONGEST)
             .build();
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("https").enable_all().build();
         Ok(Self { client: client.map_err(|error| bad(&error))?, runtime: Some(runtime.map_err(|error| bad(&error))?) })
     }
 }
 
-/// The answer to a request. Those of one set of connections have one CA and one certificate.
+/// The answer to a request. Those of one set of connections have one CA and one certificate. One that gets no answer over a connection that
+/// was there is sent once more over another: who was at its other end may be gone, and others may have its address.
 pub(crate) fn request(connections: &Connections, request: &HttpsRequest<'_>) -> Result<HttpsAnswer, OpError> {
     let kept = match connections.0.get() {
         Some(kept) => kept,
@@ -61,7 +67,12 @@ pub(crate) fn request(connections: &Connections, request: &HttpsRequest<'_>) -> 
         }
     };
     let Some(runtime) = &kept.runtime else { return https::request(request) };
-    runtime.block_on(ask(&kept.client, request))
+    let begun = Instant::now();
+    let answer = runtime.block_on(ask(&kept.client, request));
+    match answer {
+        Err(_) if begun.elapsed() < LIMIT => https::request(request),
+        answer => answer,
+    }
 }
 
 async fn ask(client: &Client, request: &HttpsRequest<'_>) -> Result<HttpsAnswer, OpError> {

@@ -10,7 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kubexm_charts::stored;
 use kubexm_ops::real::RealSystem;
-use kubexm_ops::{Converge, Machine, installed_addons};
+use kubexm_ops::{Converge, Machine, OpError, installed_addons};
+use kubexm_plan::Texts;
 use kubexm_plan::addons::AddonsAsk;
 use kubexm_plan::op::{HelmRelease, Released};
 use kubexm_spec::{Digest, rendering};
@@ -21,14 +22,23 @@ use serde_json::{Value, json};
 
 use crate::https::authority;
 
-/// Answers by method and path; what has none does not exist.
+/// Answers by method and path; what has none does not exist. Status 0: the connection ends without one.
 type Answers = BTreeMap<String, (u16, Value)>;
+
+/// What was asked: method and path, the media types of body and answer, and the body.
+#[derive(Debug)]
+struct Asked {
+    what: String,
+    content: String,
+    accept: String,
+    body: Vec<u8>,
+}
 
 struct Server {
     machine: Machine,
     _folder: tempfile::TempDir,
     connections: Arc<AtomicUsize>,
-    asked: Arc<Mutex<Vec<String>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 /// A machine whose admin.conf names a server with these answers.
@@ -74,33 +84,36 @@ fn serve(answers: Answers) -> Server {
 }
 
 /// Every request of a connection.
-fn answer(stream: impl Read + Write, answers: &Answers, heard: &Mutex<Vec<String>>) {
+fn answer(stream: impl Read + Write, answers: &Answers, heard: &Mutex<Vec<Asked>>) {
     let mut stream = BufReader::new(stream);
     loop {
-        let (mut first, mut length) = (String::new(), 0);
+        let mut first = String::new();
         if stream.read_line(&mut first).unwrap_or(0) == 0 {
             return;
         }
-        let mut line = String::new();
+        let (mut headers, mut line) = (BTreeMap::new(), String::new());
         while stream.read_line(&mut line).is_ok_and(|read| read > 2) {
-            if let Some((name, value)) = line.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                length = value.trim().parse().expect("a number");
-            }
+            let (name, value) = line.split_once(':').expect("a header");
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
             line.clear();
         }
-        let mut body = vec![0; length];
+        let header = |name: &str| headers.get(name).cloned().unwrap_or_default();
+        let mut body = vec![0; header("content-length").parse().unwrap_or(0)];
         stream.read_exact(&mut body).expect("a body");
         let asked = first.rsplit_once(' ').expect("a request").0.to_owned();
-        heard.lock().expect("a lock").push(asked.clone());
+        let (content, accept) = (header("content-type"), header("accept"));
+        heard.lock().expect("a lock").push(Asked { what: asked.clone(), content, accept, body });
         let nothing = match asked.starts_with("GET /api/v1/secrets?") {
             true => (200, json!({"items": []})),
             false => (404, json!({"kind": "Status"})),
         };
         let (status, body) = answers.get(&asked).cloned().unwrap_or(nothing);
+        if status == 0 {
+            return;
+        }
         let body = body.to_string();
-        let head = format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+        let head =
+            format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
         let sent = stream.get_mut().write_all([head.as_bytes(), body.as_bytes()].concat().as_slice());
         if sent.and_then(|()| stream.get_mut().flush()).is_err() {
             return;
@@ -108,40 +121,36 @@ fn answer(stream: impl Read + Write, answers: &Answers, heard: &Mutex<Vec<String
     }
 }
 
-/// Groups with versions, each with resources: plural, kind, and whether it is in namespaces.
-fn discovery(groups: &[(&str, &[(&str, &str, &[(&str, &str, bool)])])]) -> Value {
+/// A version of a group, with resources: plural, kind, and whether it is in namespaces.
+fn version(name: &str, freshness: &str, resources: &[(&str, &str, bool)]) -> Value {
     let resource = |(plural, kind, namespaced): &(&str, &str, bool)| {
         let scope = if *namespaced { "Namespaced" } else { "Cluster" };
         json!({"resource": plural, "responseKind": {"kind": kind}, "scope": scope, "verbs": ["get"]})
     };
-    let version = |(version, freshness, all): &(&str, &str, &[(&str, &str, bool)])| {
-        json!({"version": version, "freshness": freshness, "resources": all.iter().map(resource).collect::<Vec<_>>()})
-    };
-    let group = |(name, all): &(&str, &[(&str, &str, &[(&str, &str, bool)])])| {
-        json!({"metadata": {"name": name}, "versions": all.iter().map(version).collect::<Vec<_>>()})
-    };
-    let items: Vec<Value> = groups.iter().map(group).collect();
+    json!({"version": name, "freshness": freshness, "resources": resources.iter().map(resource).collect::<Vec<_>>()})
+}
+
+fn groups(all: &[(&str, &[Value])]) -> Value {
+    let group = |(name, versions): &(&str, &[Value])| json!({"metadata": {"name": name}, "versions": versions});
+    let items: Vec<Value> = all.iter().map(group).collect();
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items})
 }
 
 fn of_cluster() -> Answers {
-    let core = discovery(&[(
-        "",
-        &[("v1", "Current", &[("configmaps", "ConfigMap", true), ("secrets", "Secret", true), ("namespaces", "Namespace", false)])],
-    )]);
-    let others = discovery(&[
-        ("apps", &[("v1", "Current", &[("deployments", "Deployment", true)])]),
-        (
-            "autoscaling",
-            &[
-                ("v2", "Current", &[("horizontalpodautoscalers", "HorizontalPodAutoscaler", true)]),
-                ("v1", "Current", &[("horizontalpodautoscalers", "HorizontalPodAutoscaler", true), ("old", "Old", true)]),
-            ],
-        ),
-        ("metrics.k8s.io", &[("v1beta1", "Stale", &[("pods", "PodMetrics", true)])]),
+    let core = [("configmaps", "ConfigMap", true), ("namespaces", "Namespace", false)];
+    let (scalers, scaler) = ("horizontalpodautoscalers", "HorizontalPodAutoscaler");
+    let scaling = [
+        version("v2", "Current", &[(scalers, scaler, true)]),
+        version("v1", "Current", &[(scalers, scaler, true), ("old", "Old", true)]),
+    ];
+    let others = groups(&[
+        ("apps", &[version("v1", "Current", &[("deployments", "Deployment", true)])]),
+        ("autoscaling", &scaling),
+        ("metrics.k8s.io", &[version("v1beta1", "Stale", &[("pods", "PodMetrics", true)])]),
+        ("rbac.authorization.k8s.io", &[version("v1", "Current", &[("clusterroles", "ClusterRole", false)])]),
     ]);
     BTreeMap::from([
-        ("GET /api".to_owned(), (200, core)),
+        ("GET /api".to_owned(), (200, groups(&[("", &[version("v1", "Current", &core)])]))),
         ("GET /apis".to_owned(), (200, others)),
         ("GET /version".to_owned(), (200, json!({"gitVersion": "v1.34.4"}))),
     ])
@@ -150,7 +159,10 @@ fn of_cluster() -> Answers {
 const MANIFEST: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: same}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: changed}\n---\n\
                         apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: other}\n---\napiVersion: v1\nkind: Namespace\n\
                         metadata: {name: made, namespace: nowhere}\n---\napiVersion: example.com/v1\nkind: Thing\nmetadata: {name: unknown}\n---\n\
-                        apiVersion: v1\nkind: ConfigMap\nmetadata: {name: refused}\n";
+                        apiVersion: v1\nkind: ConfigMap\nmetadata: {name: refused}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: \
+                        {name: far, namespace: \"apps/services/http:evil:80/proxy/x?\"}\n---\napiVersion: rbac.authorization.k8s.io/v1\n\
+                        kind: ClusterRole\nmetadata: {name: \"a role/of b\"}\n---\napiVersion: rbac.authorization.k8s.io/v1\n\
+                        kind: ClusterRole\nmetadata: {name: \"me@example.com ü\"}\n";
 
 /// A release with these objects in namespace `apps`.
 fn release() -> (HelmRelease, Value) {
@@ -167,7 +179,8 @@ fn release() -> (HelmRelease, Value) {
     let metadata = json!({"name": "web", "version": "1.0.0"});
     let release = json!({"name": "web", "manifest": MANIFEST, "config": {"a": 1}, "chart": {"metadata": metadata}});
     let label: String = chart.hex().chars().take(63).collect();
-    let labels = json!({"name": "web", "owner": "helm", "status": "deployed", "version": "1", "kubexm.io/chart": label});
+    let labels =
+        json!({"name": "web", "owner": "helm", "status": "deployed", "version": "1", "kubexm.io/chart": label});
     let secret = json!({
         "type": "helm.sh/release.v1",
         "metadata": {"name": "sh.helm.release.v1.web.v1", "namespace": "apps", "labels": labels},
@@ -194,18 +207,52 @@ fn what_has_drifted_of_a_release_is_asked_of_the_api_server_over_few_connections
     add("/api/v1/namespaces/apps/configmaps/changed", Some(object("2", "")), object("1", ""));
     add("/apis/apps/v1/namespaces/other/deployments/web", None, (201, json!({"metadata": {"name": "web"}})));
     add("/api/v1/namespaces/made", Some(object("1", "")), object("2", ""));
-    add("/api/v1/namespaces/apps/configmaps/refused", Some(object("1", "")), (400, json!({"message": "a webhook knows no dry run"})));
-    let server = serve(answers);
-    let text = json!({"values": {"a": 1}, "images": []}).to_string();
-    let machine = server.machine.with_texts(kubexm_plan::Texts::from_iter([(op.input, text)]));
-    let Released::There(found) = op.observe(&machine).expect("a release") else { panic!("it is there") };
+    let refused = (400, json!({"message": "a webhook knows no dry run"}));
+    add("/api/v1/namespaces/apps/configmaps/refused", Some(object("1", "")), refused);
+    let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/me%40example.com%20%C3%BC";
+    add(role, Some(object("1", "")), (200, json!([])));
+    let server = serve(answers.clone());
+    let Released::There(found) = observed(&op, &server).expect("a release") else { panic!("it is there") };
     assert_eq!(found.values, rendering::digest(json!({"a": 1}).as_object().expect("values")));
     // As `kubectl diff` names them, by which releases note what their charts change themselves.
-    assert_eq!(found.drifted, ["apps.v1.Deployment.other.web", "v1.ConfigMap.apps.changed", "v1.Namespace..made"]);
-    let asked = server.asked.lock().expect("a lock").len();
+    let drifted = [
+        "apps.v1.Deployment.other.web",
+        "rbac.authorization.k8s.io.v1.ClusterRole..me@example.com ü",
+        "v1.ConfigMap.apps.changed",
+        "v1.Namespace.nowhere.made",
+    ];
+    assert_eq!(found.drifted, drifted);
+    let asked = server.asked.lock().expect("a lock");
+    let (patches, gets): (Vec<&Asked>, Vec<&Asked>) = asked.iter().partition(|one| one.what.starts_with("PATCH"));
+    assert_eq!(patches.len(), 6);
+    for patch in patches {
+        assert!(patch.what.ends_with(&format!("?{dry}")) && patch.what.matches('?').count() == 1, "{patch:?}");
+        assert_eq!(patch.content, "application/apply-patch+yaml");
+        let object: Value = serde_json::from_slice(&patch.body).expect("an object");
+        assert!(object["apiVersion"].is_string() && object["metadata"]["name"].is_string(), "{object}");
+    }
+    for one in gets.iter().filter(|one| ["GET /api", "GET /apis"].contains(&&*one.what)) {
+        assert!(
+            one.accept.starts_with("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"),
+            "{one:?}"
+        );
+    }
     let connections = server.connections.load(Ordering::Relaxed);
-    // As many as ask at once, and the one before.
-    assert!(asked >= 13 && connections <= 5, "{asked} requests over {connections} connections");
+    assert!(connections <= asked.len() / 2, "{} requests over {connections} connections", asked.len());
+    drop(asked);
+
+    // One that does not answer has not said that nothing differs, and was asked twice.
+    let silent = format!("PATCH /api/v1/namespaces/apps/configmaps/same?{dry}");
+    answers.insert(silent.clone(), (0, Value::Null));
+    let server = serve(answers);
+    assert!(observed(&op, &server).is_err());
+    let asked = server.asked.lock().expect("a lock");
+    assert_eq!(asked.iter().filter(|one| one.what == silent).count(), 2);
+}
+
+fn observed(op: &HelmRelease, server: &Server) -> Result<Released, OpError> {
+    let text = json!({"values": {"a": 1}, "images": []}).to_string();
+    op.observe(&server.machine.with_texts(Texts::from_iter([(op.input, text)])))
 }
 
 #[test]
@@ -218,11 +265,18 @@ fn kinds_are_asked_in_all_versions_and_those_of_a_server_that_is_away_are_not_th
     };
     let (found, _) = look(answers.clone());
     let found = found.expect("an answer");
-    let autoscaling: Vec<&str> = found.apis.iter().map(String::as_str).filter(|name| name.starts_with("autos")).collect();
+    let autoscaling: Vec<&str> =
+        found.apis.iter().map(String::as_str).filter(|name| name.starts_with("autos")).collect();
     let scaler = "HorizontalPodAutoscaler";
     assert_eq!(
         autoscaling,
-        ["autoscaling/v1", &format!("autoscaling/v1/{scaler}"), "autoscaling/v1/Old", "autoscaling/v2", &format!("autoscaling/v2/{scaler}")]
+        [
+            "autoscaling/v1",
+            &format!("autoscaling/v1/{scaler}"),
+            "autoscaling/v1/Old",
+            "autoscaling/v2",
+            &format!("autoscaling/v2/{scaler}")
+        ]
     );
     assert!(found.apis.iter().any(|name| name == "v1/ConfigMap"), "{:?}", found.apis);
     assert!(!found.apis.iter().any(|name| name.contains("metrics")), "{:?}", found.apis);

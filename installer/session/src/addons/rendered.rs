@@ -188,13 +188,13 @@ impl<'a> Renderer<'a> {
         self.helm.render(self.opened.bundle(), &job).await.map(objects::flattened)
     }
 
-    /// Every release of these, side by side, with kinds that none of them has added to; by the positions of their steps.
+    /// Every release of these, side by side, with kinds that none of them has added to; by their positions among these.
     async fn ahead(&self, all: &[&Planned<'_>], apis: &[String], upgrade: bool) -> BTreeMap<usize, Rendering> {
-        let releases = all.iter().filter_map(|one| match &one.content {
-            Content::Release(release, input) => Some((one.step, release, input)),
+        let releases = all.iter().enumerate().filter_map(|(at, one)| match &one.content {
+            Content::Release(release, input) => Some((at, release, input)),
             Content::Objects(_) => None,
         });
-        let jobs = releases.map(async |(step, release, input)| (step, self.once(release, input, apis, upgrade).await));
+        let jobs = releases.map(async |(at, release, input)| (at, self.once(release, input, apis, upgrade).await));
         stream::iter(jobs).buffer_unordered(AT_ONCE).collect().await
     }
 }
@@ -274,10 +274,10 @@ pub(crate) async fn check(
         Some(renderer) => renderer.ahead(&charts, &apis, upgrade).await,
         None => BTreeMap::new(),
     };
-    for one in charts {
+    for (at, one) in charts.into_iter().enumerate() {
         let (Content::Release(release, input), Some(renderer)) = (&one.content, &renderer) else { continue };
-        // What one before it defines may change it.
-        let first = ahead.remove(&one.step).filter(|_| kinds.apis() == apis);
+        // What one before it defines may change it, and one that has failed may have had too little of the machine.
+        let first = ahead.remove(&at).filter(|first| first.is_ok() && kinds.apis() == apis);
         match renderer.render(release, input, &mut kinds, (upgrade, first)).await {
             Ok(objects) => {
                 wrong.images(one, input, &objects);

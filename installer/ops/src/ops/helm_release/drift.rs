@@ -1,5 +1,5 @@
-//! Objects of a release that are missing, or are not as they were rendered. The API server decides, see [`compare`]; where it cannot be
-//! asked directly, by `kubectl diff --server-side`.
+//! Objects of a release that are missing, or are not as they were rendered. The API server decides, see [`Comparison`]; where it
+//! cannot be asked directly, by `kubectl diff --server-side`.
 //!
 //! Some charts change their own objects: a controller fills in a certificate, an autoscaler sets a number that the chart names
 //! too. What differs right after an install and had not before is theirs, is noted at the revision, and is no drift.
@@ -13,7 +13,8 @@ use kubexm_plan::op::HelmRelease;
 use serde_json::Value;
 
 use super::look;
-use crate::kube::{compare, kubectl};
+use crate::kube::compare::Comparison;
+use crate::kube::kubectl;
 use crate::kube::removal::by_namespace;
 use crate::{Machine, OpError};
 
@@ -99,6 +100,7 @@ fn different(
     let mut names = BTreeSet::new();
     // Whoever may make Secrets can have one taken for a release, with an object in each of thousands of namespaces.
     let mut alone = MOST_ALONE;
+    let directly = Comparison::of(machine)?;
     for (namespace, objects) in by_namespace(all, &op.namespace) {
         let late = || {
             OpError::other(format!(
@@ -106,7 +108,8 @@ fn different(
                 op.namespace, op.name
             ))
         };
-        if let Some(found) = compare::objects(machine, (MANAGER, &namespace), &objects, Some(end))? {
+        if let Some(directly) = &directly {
+            let found = directly.objects((MANAGER, &namespace), &objects, end)?;
             if found.late {
                 return Err(late());
             }

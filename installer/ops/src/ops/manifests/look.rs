@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
+use std::time::{Duration, Instant};
 
 use kubexm_charts::documents;
 use kubexm_charts::objects::{Identity, flattened, list};
@@ -11,11 +12,15 @@ use serde_json::Value;
 
 use super::inventory;
 use crate::kube::apis::{self, Api};
+use crate::kube::compare::Comparison;
 use crate::kube::objects::{FORCE, MANAGER, is_secret, on, own, printed};
 use crate::kube::removal::by_namespace;
-use crate::kube::{self, compare, kubectl};
+use crate::kube::{self, kubectl};
 use crate::ops::helm_release::drift::changed;
 use crate::{Machine, OpError};
+
+/// How long an op compares the objects of an add-on.
+const OF_AN_OP: Duration = Duration::from_secs(120);
 
 /// The objects of the bundle; none if the node's store does not have their file yet.
 pub(super) fn wanted(machine: &Machine, op: &Manifests) -> Result<Option<Vec<Value>>, OpError> {
@@ -54,9 +59,11 @@ pub(super) fn has_namespace(machine: &Machine, namespace: &str) -> Result<bool, 
 
 /// Whether an apply would change nothing. A kind that is not served yet cannot be compared.
 pub(super) fn is_same(machine: &Machine, op: &Manifests, objects: &[Value]) -> Result<bool, OpError> {
+    let (directly, end) = (Comparison::of(machine)?, Instant::now() + OF_AN_OP);
     for (namespace, objects) in by_namespace(objects.iter().cloned(), &op.namespace) {
-        if let Some(found) = compare::objects(machine, (MANAGER, &namespace), &objects, None)? {
-            if !(found.changed.is_empty() && found.failed.is_empty()) {
+        if let Some(directly) = &directly {
+            let found = directly.objects((MANAGER, &namespace), &objects, end)?;
+            if found.late || !(found.changed.is_empty() && found.incomparable.is_empty()) {
                 return Ok(false);
             }
             continue;
@@ -70,13 +77,20 @@ pub(super) fn is_same(machine: &Machine, op: &Manifests, objects: &[Value]) -> R
 }
 
 /// Names of the objects that an apply would change or create, in kubectl's form (`apps.v1.Deployment.default.web`).
-pub(super) fn differing(machine: &Machine, op: &Manifests, objects: &[Value]) -> Result<Vec<String>, OpError> {
-    let mut names = Vec::new();
+/// `end`: then it is given up.
+pub(super) fn differing(
+    machine: &Machine,
+    op: &Manifests,
+    objects: &[Value],
+    end: Instant,
+) -> Result<Vec<String>, OpError> {
+    let (mut names, directly) = (Vec::new(), Comparison::of(machine)?);
     for (namespace, objects) in by_namespace(objects.iter().cloned(), &op.namespace) {
-        if let Some(found) = compare::objects(machine, (MANAGER, &namespace), &objects, None)? {
-            if !found.failed.is_empty() {
-                let all = found.failed.join("; ");
-                return Err(OpError::other(format!("objects of add-on {} cannot be compared: {all}", op.name)));
+        if let Some(directly) = &directly {
+            let found = directly.objects((MANAGER, &namespace), &objects, end)?;
+            let why = if found.late { "there was no time left".to_owned() } else { found.incomparable.join("; ") };
+            if !why.is_empty() {
+                return Err(OpError::other(format!("the objects of add-on {} cannot be compared: {why}", op.name)));
             }
             names.extend(found.changed);
             continue;

@@ -9,6 +9,8 @@ pub(crate) mod inventory;
 mod look;
 mod ready;
 
+use std::time::Instant;
+
 use kubexm_charts::objects::{Identity, list};
 use kubexm_plan::op::{FoundManifests, Inventory, Manifests};
 use kubexm_spec::Digest;
@@ -124,8 +126,13 @@ pub(crate) fn file(machine: &Machine, op: &Manifests) -> Result<Option<Vec<Value
 }
 
 /// Names of the objects that are missing, or that an apply would change.
-pub(crate) fn differing(machine: &Machine, op: &Manifests, objects: &[Value]) -> Result<Vec<String>, OpError> {
-    look::differing(machine, op, objects)
+pub(crate) fn differing(
+    machine: &Machine,
+    op: &Manifests,
+    objects: &[Value],
+    end: Instant,
+) -> Result<Vec<String>, OpError> {
+    look::differing(machine, op, objects, end)
 }
 
 /// Names of the recorded objects that are missing.
