@@ -13,6 +13,7 @@ pub mod backup;
 #[cfg(test)]
 mod cases;
 pub mod cluster_facts;
+mod connections;
 mod container;
 mod containers;
 pub mod converge;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::OpError;
+pub use crate::connections::Connections;
 
 /// A program with typed arguments. There is no shell, no terminal and, unless given, no input.
 #[must_use]
@@ -260,10 +261,6 @@ pub struct HttpsRequest<'a> {
     /// one may be sent twice.
     pub over: Option<&'a Connections>,
 }
-
-/// Connections to servers with one identity, opened when they are needed.
-#[derive(Debug, Default)]
-pub struct Connections(pub(crate) std::sync::OnceLock<crate::probe::kept::Kept>);
 
 /// Images that are pushed to a registry out of the node's content store.
 #[derive(Clone, Copy)]

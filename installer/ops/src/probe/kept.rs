@@ -1,12 +1,10 @@
 //! HTTPS requests over connections that stay open: a server that is asked often takes longer to agree on keys than to answer.
 
-use std::error::Error;
 use std::time::{Duration, Instant};
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, USER_AGENT};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method};
-use tokio::runtime::{Builder, Runtime};
 
 use super::https::{self, ANSWER_LIMIT, JSON, LIMIT};
 use crate::OpError;
@@ -14,65 +12,34 @@ use crate::system::{Connections, HttpsAnswer, HttpsRequest};
 
 /// How long a connection stays open that nobody uses. What is on its way to another host, or to none, is soon not used any more.
 const IDLE: Duration = Duration::from_secs(2);
-
 /// For a whole request, as kubexm's kubectl has it: a webhook may take ten seconds of that.
 const LONGEST: Duration = Duration::from_secs(30);
 /// How long nothing of what was sent may be confirmed: then the connection is broken.
 const UNCONFIRMED: Duration = Duration::from_secs(5);
 
-/// A client, and the thread on which its connections are.
-#[derive(Debug)]
-pub(crate) struct Kept {
-    client: Client,
-    /// Taken when it is dropped.
-    runtime: Option<Runtime>,
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        // Waiting for it is not allowed everywhere.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-impl Kept {
-    fn of(request: &HttpsRequest<'_>) -> Result<Self, OpError> {
-        let bad = |error: &dyn Error| OpError::other(format!("{}: {error}", request.url));
-        let client = (!request.certificate.is_empty()).then_some((request.certificate, request.key));
-        let client = Client::builder()
-            .tls_backend_preconfigured(https::config(request.url, request.ca, client)?)
-            .http1_only()
-            .no_proxy()
-            .redirect(Policy::none())
-            .pool_idle_timeout(IDLE)
-            .connect_timeout(LIMIT)
-            .tcp_user_timeout(UNCONFIRMED)
-            .timeout(LONGEST)
-            .build();
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("https").enable_all().build();
-        Ok(Self { client: client.map_err(|error| bad(&error))?, runtime: Some(runtime.map_err(|error| bad(&error))?) })
-    }
-}
-
 /// The answer to a request. Those of one set of connections have one CA and one certificate. One that gets no answer over a connection that
 /// was there is sent once more over another: who was at its other end may be gone, and others may have its address.
 pub(crate) fn request(connections: &Connections, request: &HttpsRequest<'_>) -> Result<HttpsAnswer, OpError> {
-    let kept = match connections.0.get() {
-        Some(kept) => kept,
-        None => {
-            let made = Kept::of(request)?;
-            connections.0.get_or_init(|| made)
-        }
-    };
-    let Some(runtime) = &kept.runtime else { return https::request(request) };
     let begun = Instant::now();
-    let answer = runtime.block_on(ask(&kept.client, request));
-    match answer {
+    match connections.run(|| client(request), async |client| ask(client, request).await) {
         Err(_) if begun.elapsed() < LIMIT => https::request(request),
         answer => answer,
     }
+}
+
+fn client(request: &HttpsRequest<'_>) -> Result<Client, OpError> {
+    let identity = (!request.certificate.is_empty()).then_some((request.certificate, request.key));
+    let client = Client::builder()
+        .tls_backend_preconfigured(https::config(request.url, request.ca, identity)?)
+        .http1_only()
+        .no_proxy()
+        .redirect(Policy::none())
+        .pool_idle_timeout(IDLE)
+        .connect_timeout(LIMIT)
+        .tcp_user_timeout(UNCONFIRMED)
+        .timeout(LONGEST)
+        .build();
+    client.map_err(|error| OpError::other(format!("{}: {}", request.url, kubexm_spec::error_chain(&error))))
 }
 
 async fn ask(client: &Client, request: &HttpsRequest<'_>) -> Result<HttpsAnswer, OpError> {
