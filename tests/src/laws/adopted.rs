@@ -37,6 +37,7 @@ impl<F: Fleet> Case<F> {
             return Err(format!("the cluster is not adopted: {outcome:?}\n{}", run.report()));
         }
         let start = start.fork();
+        start.deliver_nothing();
         let (bundle, plan) = made.sample.plan_upgrade_of_adopted(&running_adopted(&made.sample, &start).await?);
         start.serve(&plan);
         let setting = Setting { plan, bundle: Arc::new(bundle), ..made.setting.clone() };

@@ -36,6 +36,9 @@ pub trait Fleet: Clone + Send + Sync + 'static {
     fn certificates(&self, host: &str) -> Vec<Certificate>;
     /// Removes stamps, and ledgers and stores where there are files, as if kubexm had not been there.
     fn forget_kubexm(&self);
+    /// The folders of stores that whoever delivers blobs to a host makes: on an adopted host no step makes them, so a rollback leaves
+    /// them, empty; and whether they are there when a step fails is a race.
+    fn deliver_nothing(&self) {}
     /// What the services of a host in the cluster write beside what any plan knows.
     fn live(&self);
     /// Looks at what must hold at every point; asked at every record of a journal.

@@ -29,16 +29,13 @@ use crate::tree;
 /// fails soon, and not after everybody's time is up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Our own folders, which come with the ledger and go with it; and what the fake has read of unit files. Those of the store
-/// are made by whoever delivers blobs to a host first: on an adopted host that is no step, so a rollback leaves them, empty.
-const LEFT_OUT: [&str; 9] = [
+/// Our own folders, which come with the ledger and go with it; and what the fake has read of unit files.
+const LEFT_OUT: [&str; 7] = [
     "/var/lib/kubexm",
     "/var/lib/kubexm/store",
     "/var/lib/kubexm/store/blobs",
     "/var/lib/kubexm/store/blobs/sha256",
     "/var/lib/kubexm/store/partial",
-    "/var/lib/kubexm/store/facts",
-    "/var/lib/kubexm/store/leases",
     "/var/lib/kubexm/acts",
     "(system) known",
 ];
@@ -273,6 +270,15 @@ impl Fleet for Rooted {
             let own = self.root(host).join("var/lib/kubexm");
             if own.exists() {
                 std::fs::remove_dir_all(own).expect("a folder that can be removed");
+            }
+        }
+    }
+
+    fn deliver_nothing(&self) {
+        for host in &self.hosts {
+            for folder in ["facts", "leases"] {
+                let folder = self.root(host).join("var/lib/kubexm/store").join(folder);
+                std::fs::create_dir_all(folder).expect("a folder");
             }
         }
     }

@@ -1,29 +1,8 @@
 //! The kinds of objects that the API server serves.
 
-use kubexm_charts::objects::Identity;
-
+pub(crate) use crate::kube::discovery::Api;
 use crate::kube::{discovery, kubectl};
 use crate::{Machine, OpError};
-
-/// A kind of object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Api {
-    /// `apps/v1`.
-    pub version: String,
-    pub kind: String,
-    /// Whether its objects are in namespaces.
-    pub namespaced: bool,
-    /// `deployments`.
-    pub resource: String,
-}
-
-impl Api {
-    /// Whether an object is of this kind, in whichever version of its group.
-    pub(crate) fn is_of(&self, object: &Identity) -> bool {
-        let group = self.version.split_once('/').map_or("", |(group, _)| group);
-        group == object.group && self.kind == object.kind
-    }
-}
 
 /// What kubectl prints when an aggregated API does not answer, after all that do.
 const INCOMPLETE: &str = "unable to retrieve the complete list of server APIs";

@@ -1,9 +1,9 @@
 //! The kinds that the API server serves, in two answers (KEP-3352, aggregated discovery: in every cluster from Kubernetes 1.27 on).
 
+use kubexm_charts::objects::Identity;
 use serde_json::Value;
 
 use super::api;
-use super::apis::Api;
 use super::credentials::Credentials;
 use crate::{Machine, OpError};
 
@@ -13,6 +13,26 @@ const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDis
 const LIST: &str = "APIGroupDiscoveryList";
 /// What a version of an aggregated API is whose server does not answer.
 const STALE: &str = "Stale";
+
+/// A kind of object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Api {
+    /// `apps/v1`.
+    pub version: String,
+    pub kind: String,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
+    /// `deployments`.
+    pub resource: String,
+}
+
+impl Api {
+    /// Whether an object is of this kind, in whichever version of its group.
+    pub(crate) fn is_of(&self, object: &Identity) -> bool {
+        let group = self.version.split_once('/').map_or("", |(group, _)| group);
+        group == object.group && self.kind == object.kind
+    }
+}
 
 /// A kind in one of the versions in which it is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
