@@ -10,6 +10,8 @@ use crate::component::NodeRole;
 use crate::requirements::{ChartSource, Requirement, Source};
 use crate::{chart_network, chart_storage};
 
+/// The chart of the catalogue that writes handlers into the configuration of the runtime.
+pub const VIRTUAL_MACHINES: &str = "kata-deploy";
 /// What users add comes last.
 const STAGE: u8 = 6;
 /// Where network plugins live.
@@ -86,6 +88,13 @@ fn of_catalogue(feature: &str) -> Map<String, Value> {
     match feature {
         // It would count its installations over the internet.
         "openebs" => Map::from_iter([("analytics".to_owned(), json!({"enabled": false}))]),
+        VIRTUAL_MACHINES => Map::from_iter([
+            // Nodes without a registry have the image already.
+            ("imagePullPolicy".to_owned(), json!("IfNotPresent")),
+            // Of its classes the one that needs nothing else of a host: a snapshotter of its own would stay when the cluster goes.
+            ("snapshotter".to_owned(), json!({"setup": []})),
+            ("shims".to_owned(), json!({"disableAll": true, "qemu": {"enabled": true}})),
+        ]),
         _ => Map::new(),
     }
 }

@@ -49,12 +49,19 @@ pub struct FeatureSet {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChartRule {
-    /// A repository with an index.yaml.
+    /// A repository with an index.yaml, or a folder of an OCI registry (`oci://ghcr.io/org/charts`).
     pub repository: String,
     /// Its name there.
     pub name: String,
     /// Its version, of which the feature's may be a part, unless a version of the feature says otherwise.
     pub version: String,
+}
+
+impl ChartRule {
+    /// Whether it is in an OCI registry.
+    pub fn is_oci(&self) -> bool {
+        self.repository.starts_with("oci://")
+    }
 }
 
 /// One image of a feature.

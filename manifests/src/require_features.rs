@@ -57,19 +57,27 @@ pub(crate) fn items(
 
 fn chart(asked: &Asked<'_>, feature: &FeatureSet, version: &str) -> Option<Requirement> {
     let (chart, version) = feature.chart.as_ref().zip(feature.chart_version(version))?;
+    let (trust, source) = match chart.is_oci() {
+        true => {
+            let reference = format!("{}/{}", chart.repository, chart.name);
+            (Trust::OciDigest, ChartSource::Oci { reference, version: version.clone() })
+        }
+        // the repository's index lists the digest
+        false => {
+            let (url, chart) = (chart.repository.clone(), chart.name.clone());
+            (Trust::UpstreamChecksum, ChartSource::Repository { url, chart, version: version.clone() })
+        }
+    };
     Some(Requirement {
         key: ArtifactKey::Chart(asked.chart.to_owned()),
         platform: None,
-        version: version.clone(),
+        version,
         because: asked.because.clone(),
         role: Some(NodeRole::ControlPlane),
         optional: false,
         stage: feature.stage,
-        // the repository's index lists the digest
-        trust: Trust::UpstreamChecksum,
-        source: Source::Chart {
-            chart: ChartSource::Repository { url: chart.repository.clone(), chart: chart.name.clone(), version },
-        },
+        trust,
+        source: Source::Chart { chart: source },
     })
 }
 

@@ -193,7 +193,8 @@ fn is_missing(error: &BuildError) -> bool {
 
 /// The newest version of a chart in each line that is known and has a newer one, and in each newer line; the oldest line first.
 async fn of_feature(ask: Ask<'_>, feature: &FeatureSet) -> Result<Vec<String>, BuildError> {
-    let Some(chart) = &feature.chart else { return Ok(Vec::new()) };
+    // One in an OCI registry has no index.
+    let Some(chart) = feature.chart.as_ref().filter(|chart| !chart.is_oci()) else { return Ok(Vec::new()) };
     let known: Vec<String> = feature.versions.keys().filter_map(|version| feature.chart_version(version)).collect();
     let item = format!("chart/{}", feature.name);
     let read = |bytes: &[u8]| index::versions(bytes, &chart.name);

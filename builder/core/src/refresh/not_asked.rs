@@ -19,15 +19,12 @@ pub(super) fn of(catalogue: &Catalogue, wants: impl Fn(&str) -> bool) -> BTreeMa
         Some((&component.name, why))
     });
     // A feature inside of a component's archive has its name.
-    let features = catalogue
-        .features
-        .values()
-        .filter(|feature| feature.chart.is_none() && !catalogue.components.contains_key(&feature.name));
-    components
-        .chain(features.map(|feature| (&feature.name, NotAsked::NoChart)))
-        .filter(|(name, _)| wants(name))
-        .map(|(name, why)| (name.clone(), why))
-        .collect()
+    let features = catalogue.features.values().filter_map(|feature| match &feature.chart {
+        None if !catalogue.components.contains_key(&feature.name) => Some((&feature.name, NotAsked::NoChart)),
+        Some(chart) if chart.is_oci() => Some((&feature.name, NotAsked::NoIndex)),
+        _ => None,
+    });
+    components.chain(features).filter(|(name, _)| wants(name)).map(|(name, why)| (name.clone(), why)).collect()
 }
 
 #[cfg(test)]
@@ -46,6 +43,7 @@ mod tests {
             ["calico-crds", "calico-manifest", "cri-dockerd", "crun", "docker", "harbor"]
         );
         assert_eq!(named(NotAsked::NoList), [""; 0]);
+        assert_eq!(named(NotAsked::NoIndex), ["kata-deploy"]);
         assert_eq!(of(&Catalogue::embedded(), |name| name == "containerd"), BTreeMap::new());
     }
 }

@@ -69,6 +69,8 @@ pub enum NotAsked {
     NoDigests,
     /// The catalogue has no address of a list.
     NoList,
+    /// A chart in an OCI registry, which lists no versions with digests.
+    NoIndex,
 }
 
 impl NotAsked {
@@ -77,6 +79,7 @@ impl NotAsked {
         match self {
             Self::NoChart => "images without a chart, of which upstream has no list of versions to ask",
             Self::NoDigests => "upstream publishes no digests: name version and digest in an overlay of your own",
+            Self::NoIndex => "its chart is in an OCI registry, which has no list of versions with digests",
             Self::NoList => "the catalogue does not state where upstream lists versions",
         }
     }

@@ -254,7 +254,7 @@ fn filesystems(machine: &Machine) -> Result<BTreeSet<String>, OpError> {
 
 /// Those that any cluster may need.
 fn module_names() -> Vec<&'static str> {
-    MODULES.into_iter().chain(kubexm_plan::network::MODULES).collect()
+    MODULES.into_iter().chain(kubexm_plan::network::MODULES).chain(kubexm_plan::runtime::MODULES).collect()
 }
 
 fn modules(machine: &Machine) -> Result<BTreeMap<String, ModuleState>, OpError> {

@@ -15,12 +15,10 @@ use kubexm_plan::Texts;
 use kubexm_plan::addons::AddonsAsk;
 use kubexm_plan::op::{HelmRelease, Released};
 use kubexm_spec::{Digest, rendering};
-use rcgen::{CertificateParams, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-use crate::https::authority;
+use crate::https;
 
 /// Answers by method and path; what has none does not exist. Status 0: the connection ends without one.
 type Answers = BTreeMap<String, (u16, Value)>;
@@ -43,17 +41,7 @@ struct Server {
 
 /// A machine whose admin.conf names a server with these answers.
 fn serve(answers: Answers) -> Server {
-    let ca = authority();
-    let key = KeyPair::generate().expect("a key");
-    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("parameters");
-    let cert = params.signed_by(&key, &ca).expect("a certificate");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
-        .expect("a server");
+    let (config, ca) = https::server();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let server = format!("https://{}", listener.local_addr().expect("an address"));
     let (connections, asked) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
@@ -72,7 +60,7 @@ fn serve(answers: Answers) -> Server {
     let conf = format!(
         "clusters:\n- cluster:\n    certificate-authority-data: {}\n    server: {server}\nusers:\n- user:\n    client-certificate-data: {}\n    \
          client-key-data: {}\n",
-        base64(ca.pem()),
+        base64(ca),
         base64(own.cert.pem()),
         base64(own.signing_key.serialize_pem()),
     );

@@ -24,7 +24,7 @@ impl Server {
     }
 }
 
-pub fn authority() -> CertifiedIssuer<'static, KeyPair> {
+fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA")
@@ -34,7 +34,8 @@ fn serve(answer: &'static str) -> Server {
     serve_by(move |_| answer)
 }
 
-fn serve_by(answer: impl Fn(&str) -> &'static str + Send + 'static) -> Server {
+/// The configuration of a server on 127.0.0.1, and the CA of its certificate.
+pub fn server() -> (ServerConfig, String) {
     let ca = authority();
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("parameters");
@@ -46,6 +47,11 @@ fn serve_by(answer: impl Fn(&str) -> &'static str + Send + 'static) -> Server {
         .with_no_client_auth()
         .with_single_cert(vec![cert.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
         .expect("a server");
+    (config, ca.pem())
+}
+
+fn serve_by(answer: impl Fn(&str) -> &'static str + Send + 'static) -> Server {
+    let (config, ca) = server();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("https://{}/v2/", listener.local_addr().expect("an address"));
     std::thread::spawn(move || {
@@ -62,7 +68,7 @@ fn serve_by(answer: impl Fn(&str) -> &'static str + Send + 'static) -> Server {
             }
         }
     });
-    Server { url, ca: ca.pem() }
+    Server { url, ca }
 }
 
 #[test]

@@ -24,6 +24,9 @@ pub const RESTARTED_AS_FOUND: [&RuntimeTraits; 1] = [&containerd::TRAITS];
 /// Those into which the images of an upgrade are loaded on such clusters, from each node's own store.
 pub const LOADED_AS_FOUND: [&RuntimeTraits; 1] = [&containerd::TRAITS];
 
+/// Modules of the kernel by which a runtime reaches pods in virtual machines: hosts are asked for all of them.
+pub const MODULES: [&str; 2] = ["vhost_net", "vhost_vsock"];
+
 /// The traits of a runtime.
 pub const fn of(kind: RuntimeKind) -> &'static RuntimeTraits {
     match kind {

@@ -3,9 +3,10 @@
 //! parallel, but one that names others (`after`) waits for those. What cluster.yaml no longer has is removed before.
 
 use kubexm_manifests::ChartRelease;
-use kubexm_plan::op::{Manifests, Op};
+use kubexm_plan::op::{HelmRelease, Manifests, Op};
 use kubexm_plan::{Step, StepId, Undo};
 use kubexm_spec::ArtifactKey;
+use kubexm_spec::cluster::Addon;
 
 use crate::charts;
 use crate::context::{PlanContext, PlannedHost};
@@ -14,6 +15,7 @@ use crate::error::RecipeError;
 use crate::modules::removed_addons::{self, RemovedAddon};
 use crate::modules::{addon_secrets, release, storage};
 use crate::phases::ClusterHosts;
+use crate::runtime::virtual_machines;
 
 /// Adds a step for each; charts wait for the bundle's helm. Returns the steps that later ones wait for.
 pub fn run<'a>(
@@ -67,20 +69,28 @@ fn step(
     undo: &Undo,
 ) -> Result<Step, RecipeError> {
     let name = &addon.name;
+    let wait = wait_of(draft.cx, addon);
     let (op, title): (Op, String) = match is_chart(addon) {
         true => {
             let site = charts::site(draft.cx, addon)?;
-            (release::op(draft, first, addon, &site)?.into(), format!("Install {name} with helm"))
+            let op = HelmRelease { wait_s: wait, ..release::op(draft, first, addon, &site)? };
+            (op.into(), format!("Install {name} with helm"))
         }
         false => (manifests(draft.cx, first, addon)?.into(), format!("Apply the objects of {name}")),
     };
     let step = Step::on(first.name(), &format!("addons.{name}"), &title)
-        .timeout_s(release::TIMEOUT)
+        .timeout_s(release::timeout(wait))
         .ensure(op)
         .undo(undo.clone())
         .build();
     // Values of the site depend on all hosts.
     Ok(if addon.placeholders().is_empty() { step } else { draft.depends_on_all(step) })
+}
+
+/// How long helm waits for its objects, in seconds.
+fn wait_of(cx: &PlanContext<'_>, release: &ChartRelease) -> u64 {
+    let is_slow = |addon: &&Addon| addon.name == release.name && virtual_machines::is_it(addon);
+    if cx.cluster.addons.iter().any(|addon| is_slow(&addon)) { virtual_machines::WAIT } else { release::WAIT }
 }
 
 pub fn is_chart(addon: &ChartRelease) -> bool {

@@ -17,6 +17,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{endpoint, scripts};
+use crate::runtime::virtual_machines;
 use crate::{backup_source, network, paths, registries};
 
 /// Kernel modules that the runtime and the CNI bridge plugin need, on every host.
@@ -43,7 +44,8 @@ pub fn uses_ipvs(cluster: &Cluster) -> bool {
 pub fn kernel_modules(cluster: &Cluster) -> Vec<&'static str> {
     let ipvs = IPVS_MODULES.into_iter().filter(|_| uses_ipvs(cluster));
     let of_network = network::of(cluster).modules;
-    MODULES.into_iter().chain(ipvs).chain(of_network.iter().copied()).collect()
+    let of_machines = runtime::MODULES.into_iter().filter(|_| virtual_machines::are_added(cluster));
+    MODULES.into_iter().chain(ipvs).chain(of_network.iter().copied()).chain(of_machines).collect()
 }
 
 /// Kernel parameters that are set to 1 on every host.

@@ -16,7 +16,7 @@ use crate::identity::Identity;
 use crate::modules::removed_addons::{self, RemovedAddon};
 use crate::modules::{record, storage, volumes};
 use crate::pipelines::{create, subset};
-use crate::runtime;
+use crate::runtime::{self, virtual_machines};
 
 /// Steps of registry hosts that bring the images that nodes pull. The registry's own program is not among it.
 const OF_REGISTRY: [&str; 5] = ["store.fill", "depot.serve", "registry.fill", "harbor.projects", "harbor.images"];
@@ -50,6 +50,9 @@ pub fn addons_apply(
             if known.is_empty() { "there is none".to_owned() } else { format!("there are {}", known.join(", ")) };
         let reason = format!("no add-on of cluster.yaml or of the cluster is called {unknown}; {known}");
         return Err(RecipeError::CannotApplyAddons { reason });
+    }
+    if cx.cluster.addons.iter().any(|addon| wanted(&addon.name) && virtual_machines::is_it(addon)) {
+        virtual_machines::are_known(cx.cluster, Some(applied))?;
     }
     if wanted(Provisioner::Nfs.release()) {
         storage::unchanged(cx.cluster, running)?;

@@ -15,6 +15,7 @@ use crate::network::nodelocaldns;
 use crate::phases::{
     ClusterHosts, ControlPlane, join, list_members, prepare, set_clocks, start, start_balancers, start_etcd,
 };
+use crate::runtime::virtual_machines;
 use crate::{bundle, unsupported};
 
 /// The plan that creates a cluster, or completes it: every step checks before it changes anything.
@@ -26,6 +27,7 @@ pub fn create(cx: &PlanContext<'_>) -> Result<Plan, RecipeError> {
 /// warned of, too.
 pub(super) fn create_again(cx: &PlanContext<'_>, running: &ClusterFacts) -> Result<(Plan, Vec<String>), RecipeError> {
     etcd_listed::check(cx, running)?;
+    virtual_machines::are_gone(cx.cluster, running.applied.as_ref())?;
     let removed = removed_addons::of_create(cx.cluster, running.applied.as_ref());
     let plan = plan_cluster(cx, Pipeline::Create, &removed)?.plan;
     let mut warnings = removed_addons::warnings(&removed, running.applied.as_ref());

@@ -63,6 +63,9 @@ fn instead(module: &str) -> &'static str {
         "wireguard" => "set another `spec.network.options.backend`",
         "ipip" => "set another `spec.network.options.encapsulation`",
         module if kubexm_plan::network::MODULES.contains(&module) => "name another `spec.network.plugin`",
+        module if kubexm_plan::runtime::MODULES.contains(&module) => {
+            "take the add-on that needs it out of `spec.addons`"
+        }
         module if module.starts_with("ip_vs") => "set `proxyMode: iptables` or `nftables`",
         _ => "boot the kernel whose modules are installed",
     }

@@ -4,12 +4,13 @@
 use kubexm_plan::op::{Dir, File, StateDir, Unit};
 use kubexm_plan::{Probe, SlotName, SlotProvider, Step, Undo, runtime};
 use kubexm_spec::cluster::{RegistryKind, RuntimeKind};
-use kubexm_spec::{ClusterImage, Program};
+use kubexm_spec::{ArtifactKey, ClusterImage, Program, Version};
 use minijinja::context;
 
 use super::extra_config::{self, CriPlugins};
 use super::of_cluster::{cgroup_driver, of, upstream_hosts};
 use super::steps::{RuntimeSteps, with_cni};
+use super::virtual_machines;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
@@ -22,6 +23,12 @@ use crate::{paths, selinux, templates};
 const CERTS_D: &str = runtime::of(RuntimeKind::Containerd).registries;
 /// Folder that containerd uses for an upstream host without its own.
 const DEFAULT: &str = "_default";
+
+/// Folder of drop-ins of others, and those of it that are imported for virtual machines: what others have there was not read before.
+const CONF_D: &str = "/etc/containerd/conf.d";
+const IMPORT: &str = "/etc/containerd/conf.d/*kata-deploy*.toml";
+/// The first version for which virtual machines come by drop-ins alone.
+const DROP_INS: [u64; 2] = [2, 2];
 
 /// The format of containerd's config, by version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +96,13 @@ impl ConfigFormat {
 /// Fails if no recipe can write the config of this version.
 pub fn check_version(version: &str) -> Result<(), RecipeError> {
     ConfigFormat::of(version).map(drop)
+}
+
+/// The version in the bundle, if virtual machines would change its configuration.
+pub fn before_drop_ins<'a>(cx: &PlanContext<'a>) -> Option<&'a str> {
+    let mut all = cx.manifest.artifacts.iter().filter(|one| one.key == ArtifactKey::Binary(Program::Containerd));
+    let old = all.find(|one| Version::of(&one.version).line().is_none_or(|line| line < DROP_INS));
+    old.map(|artifact| artifact.version.as_str())
 }
 
 /// Programs, registry configuration, and the running service.
@@ -195,9 +209,10 @@ fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErro
     let root = cx.cluster.runtime.own_folder();
     let values = context! { pause, systemd_cgroup, certs_d => CERTS_D, selinux, root };
     let text = templates::render(format.template(), values)?;
-    let extra = extra_config::merged(&text, &cx.cluster.runtime.extra_config, format.plugins())?;
+    let of_user = virtual_machines::extra_config(cx.cluster, IMPORT);
+    let extra = extra_config::merged(&text, &of_user, format.plugins())?;
     // Files that are imported may set other folders.
-    let imports = cx.cluster.runtime.extra_config.contains_key("imports");
+    let imports = of_user.contains_key("imports");
     let checked = if imports { Some(cx.cluster.runtime.data_folder()) } else { root };
     let mut config_dump = format.config_dump(pause, systemd_cgroup, selinux, checked);
     config_dump.extend(extra.shown);
@@ -210,6 +225,7 @@ fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErro
         .ensure(unit)
         .ensure(Dir { path: paths::CNI_CONF.to_owned(), mode: 0o755 })
         .ensure_all(state_dirs(cx))
+        .ensure_all(virtual_machines::state(cx.cluster, &[CONF_D.to_owned()]))
         .ensure(Unit {
             name: runtime.unit.to_owned(),
             enabled: true,

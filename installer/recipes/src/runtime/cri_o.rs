@@ -13,6 +13,7 @@ use toml::Table;
 
 use super::of_cluster::{cgroup_driver, of, upstream_hosts};
 use super::steps::{RuntimeSteps, with_cni};
+use super::virtual_machines;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
@@ -22,6 +23,8 @@ use crate::templates::template;
 use crate::{paths, selinux, templates};
 
 /// Others' files are read before it or after it, in the order of their names.
+/// Drop-ins that virtual machines come with: their handlers, and an empty one.
+const OF_MACHINES: [&str; 2] = ["99-kata-deploy", "100-debug"];
 const REGISTRIES: &str = "/etc/containers/registries.conf.d/90-kubexm.conf";
 /// One folder for each registry, with its CA (`containers-certs.d(5)`).
 const CERTS_D: &str = "/etc/containers/certs.d";
@@ -265,6 +268,7 @@ fn run(draft: &mut Draft<'_>, node: &PlannedHost<'_>) -> Result<Step, RecipeErro
         .ensure(Dir { path: paths::CNI_CONF.to_owned(), mode: 0o755 })
         .ensure_all(MADE.map(|path| Dir { path: path.to_owned(), mode: 0o755 }))
         .ensure_all(runtime.state.iter().copied().map(StateDir::at))
+        .ensure_all(virtual_machines::state(cx.cluster, &OF_MACHINES.map(|name| format!("{drop_ins}/{name}"))))
         .ensure(unit(cx, loaded, vec![REGISTRIES.to_owned()]))
         .probe(Probe::CriReady { runtime: RuntimeKind::CriO, config_dump }, 60)
         .timeout_s(180)

@@ -10,6 +10,7 @@ mod isulad;
 mod loaded;
 mod of_cluster;
 mod steps;
+pub mod virtual_machines;
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 
-/// Refuses a version in the bundle whose configuration no recipe can write.
+/// Refuses a version in the bundle whose configuration no recipe can write, or that an add-on cannot do with.
 pub fn unknown_version(cx: &PlanContext<'_>) -> Option<RecipeError> {
     let of_bundle = cx.manifest.artifacts.iter().find_map(|artifact| match artifact.key {
         ArtifactKey::Binary(Program::Containerd) => containerd::check_version(&artifact.version).err(),
@@ -34,7 +35,18 @@ pub fn unknown_version(cx: &PlanContext<'_>) -> Option<RecipeError> {
         ArtifactKey::Binary(Program::CriO) => cri_o::check_version(&artifact.version).err(),
         _ => None,
     });
-    isulad::too_old(cx).or(of_bundle)
+    isulad::too_old(cx).or(of_bundle).or_else(|| virtual_machines::refused(cx.cluster, without_drop_ins(cx)))
+}
+
+/// The runtime, where it reads no drop-ins beside its configuration, and what to use instead.
+fn without_drop_ins(cx: &PlanContext<'_>) -> Option<(String, String)> {
+    let kind = cx.cluster.runtime.kind;
+    let found = match kind {
+        RuntimeKind::CriO => None,
+        RuntimeKind::Containerd => containerd::before_drop_ins(cx).map(|version| format!("{kind} {version}")),
+        RuntimeKind::Docker | RuntimeKind::Isulad => Some(format!("spec.runtime.type {kind}")),
+    };
+    Some((found?, format!("use {} 2.2 or later, or {}", RuntimeKind::Containerd, RuntimeKind::CriO)))
 }
 
 /// What the configuration of a node's runtime sets, by key, if others may put drop-ins beside it.

@@ -44,3 +44,4 @@ mod templates;
 mod time;
 mod timers;
 mod upgrade;
+mod virtual_machines;

@@ -13,6 +13,7 @@ use crate::error::RecipeError;
 use crate::modules::removed_addons::{self, RemovedAddon};
 use crate::modules::{addons, kubernetes, record, storage};
 use crate::phases::ClusterHosts;
+use crate::runtime::virtual_machines;
 
 /// What an upgrade does about add-ons.
 #[derive(Debug)]
@@ -25,16 +26,18 @@ pub(super) struct Addons<'f> {
 
 impl<'f> Addons<'f> {
     /// # Errors
-    /// Volumes of the cluster lie elsewhere than cluster.yaml says.
+    /// Volumes of the cluster lie elsewhere than cluster.yaml says, or runtimes and an add-on that they have to know change together.
     pub(super) fn of(
         cluster: &Cluster,
         running: &'f ClusterFacts,
         options: &UpgradeOptions,
     ) -> Result<Self, RecipeError> {
         let (last, kept) = (running.applied.as_ref(), options.keep_addons);
+        virtual_machines::are_gone(cluster, last)?;
         if kept {
             return Ok(Self { last, removed: Vec::new(), kept });
         }
+        virtual_machines::are_known(cluster, last)?;
         storage::unchanged(cluster, running)?;
         Ok(Self { last, removed: removed_addons::of(cluster, last), kept })
     }

@@ -3,7 +3,7 @@
 use kubexm_plan::cluster_facts::AppliedCluster;
 use kubexm_plan::op::{Op, Probe};
 use kubexm_plan::{ClusterFacts, Plan, Step, Undo};
-use kubexm_recipes::{PauseAfter, RecipeError, sample};
+use kubexm_recipes::{PauseAfter, RecipeError, UpgradeOptions, sample};
 use kubexm_spec::Cluster;
 use kubexm_spec::cluster::{Addon, AddonKind, Nfs, OpenEbs};
 use serde_json::Value;
@@ -78,6 +78,26 @@ fn they_stay_where_that_is_asked_for_and_are_recorded_as_before() {
     assert!(step(&plan, "record.upgraded").is_none());
     assert_eq!(names(&written(&plan, "record.applied")), ["old", "stays"]);
     assert!(!case.warnings().contains("add-on old"));
+}
+
+#[test]
+fn one_that_runtimes_have_to_know_neither_comes_nor_goes_with_an_upgrade() {
+    let (web, machines) = (|| addon("web", AddonKind::Helm), crate::virtual_machines::machines);
+    let of = |before: Vec<Addon>, now: Vec<Addon>| {
+        let mut case = Case::with(cluster(now), PATCH);
+        case.running.applied = applied(cluster(before));
+        case
+    };
+    let comes = of(vec![web()], vec![web(), machines()]);
+    assert!(comes.plan().unwrap_err().to_string().contains("do not know yet"));
+    let kept = Case { options: UpgradeOptions { keep_addons: true, ..comes.options }, ..comes };
+    kept.steps();
+    let mut goes = of(vec![web(), machines()], vec![web()]);
+    for keep_addons in [false, true] {
+        goes.options.keep_addons = keep_addons;
+        assert!(goes.plan().unwrap_err().to_string().contains("taking out the add-on kata-deploy"));
+    }
+    of(vec![web(), machines()], vec![web(), machines()]).steps();
 }
 
 #[test]
