@@ -54,7 +54,7 @@ pub fn are_known(cluster: &Cluster, last: Option<&AppliedCluster>) -> Result<(),
     match last {
         Some(last) if are_added(cluster) && !were_added(last) => Err(RecipeError::Unsupported {
             what: format!("the add-on {VIRTUAL_MACHINES}, which the runtimes of the nodes do not know yet,"),
-            hint: "run `kubexm-install create` with the bundle of the cluster first, which tells them, and installs it"
+            hint: "run `kubexm-install create` with the bundle of the cluster first, which configures them and installs it"
                 .to_owned(),
         }),
         _ => Ok(()),
