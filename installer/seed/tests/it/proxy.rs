@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -26,6 +27,8 @@ pub enum Fault {
     CutAfter(usize),
     /// The registry's answer with this host in its `Location`.
     LocationAt(String),
+    /// The registry's answer, so much later.
+    Late(Duration),
 }
 
 /// An error as registries write it.
@@ -147,6 +150,9 @@ async fn serve(mut stream: TcpStream, upstream: &str, choose: &Choose, all: &Mut
     }
     let mut answer = Vec::new();
     to.read_to_end(&mut answer).await?;
+    if let Fault::Late(by) = &fault {
+        tokio::time::sleep(*by).await;
+    }
     if let Fault::LocationAt(host) = &fault {
         let text = String::from_utf8_lossy(&answer).into_owned();
         let here = seen.headers.get("host").cloned().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! A seed that is stopped, and one that is killed: what the next one sends.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kubexm_seed::{SeedError, seed};
 use kubexm_spec::event::EventKind;
@@ -14,11 +15,17 @@ use crate::site::{options, run};
 
 /// Bytes of one layer, of several chunks.
 const LAYER: usize = 30 << 20;
+/// What a chunk takes longer than half a second: all chunks stay the smallest then, however fast the machine is.
+const SLOW: Duration = Duration::from_millis(600);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_seed_that_is_stopped_again_and_again_sends_no_byte_twice() {
     let registry = Registry::start(Setup::default());
-    let proxy = Proxy::before(&registry.address, |_: &Seen, _| Fault::None).await;
+    let slow = |seen: &Seen, _| match seen.method.as_str() {
+        "PATCH" => Fault::Late(SLOW),
+        _ => Fault::None,
+    };
+    let proxy = Proxy::before(&registry.address, slow).await;
     let folder = tempfile::tempdir().unwrap();
     let mut maker = Maker::new(&[Platform::LINUX_AMD64]);
     let one = maker.image("quay.io/team/app:1", &[noise(1, LAYER)], 0);
