@@ -280,6 +280,23 @@ fn list(tried: &[TransportError]) -> String {
     tried.iter().map(|error| format!("\n  - {error}")).collect()
 }
 
+impl TransportError {
+    /// What an origin answered, or what was seen of it: without its address, which may be made of any words.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Down { reason, .. }
+            | Self::Limited { reason, .. }
+            | Self::Unusable { reason, .. }
+            | Self::Proxy { reason, .. }
+            | Self::Missing { reason, .. }
+            | Self::Denied { reason, .. }
+            | Self::BadMedium { reason, .. }
+            | Self::NoRoom { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+}
+
 impl ExitError for TransportError {
     fn exit_code(&self) -> ExitCode {
         self.exit_code()

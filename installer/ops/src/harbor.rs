@@ -246,9 +246,19 @@ impl<'m> Harbor<'m> {
         Ok(None)
     }
 
-    /// Makes the robot, or gives it these rights, and sets its secret.
+    /// Makes the robot, or gives it these rights, and sets its secret. What it could pull before it can pull further: pods of an earlier
+    /// bundle may be made again at any time.
     pub(crate) fn make_robot(&self, name: &str, projects: &[&str], secret: &str) -> Result<(), OpError> {
-        let permissions: Vec<Value> = projects.iter().map(|project| permission(project)).collect();
+        let found = self.robot(name)?;
+        let mut all: BTreeSet<&str> = projects.iter().copied().collect();
+        for project in found.iter().flat_map(namespaces).filter(|project| *project != EVERY_PROJECT) {
+            // Rights to a project that is gone are refused, and one that somebody else has made is not the cluster's.
+            let is_ours = |found: Project| found.is_administrators();
+            if !all.contains(project) && self.project(project)?.is_some_and(is_ours) {
+                all.insert(project);
+            }
+        }
+        let permissions: Vec<Value> = all.iter().map(|project| permission(project)).collect();
         let mut wanted = json!({
             "name": name,
             "description": "Nodes of the Kubernetes cluster pull with it (kubexm)",
@@ -257,7 +267,7 @@ impl<'m> Harbor<'m> {
             "disable": false,
             "permissions": permissions,
         });
-        let id = match self.robot(name)? {
+        let id = match &found {
             None => {
                 let (status, body) = self.ask("POST", "/robots", Some(&wanted))?;
                 if status != 201 {
@@ -341,7 +351,16 @@ fn permission(project: &str) -> Value {
     })
 }
 
-/// Whether a robot may pull from exactly these projects, may do nothing else, is not disabled and does not end.
+/// Stands for all projects, those that come later too.
+const EVERY_PROJECT: &str = "*";
+
+/// The projects that a robot has rights to.
+fn namespaces(robot: &Value) -> impl Iterator<Item = &str> {
+    robot["permissions"].as_array().into_iter().flatten().filter_map(|one| one["namespace"].as_str())
+}
+
+/// Whether a robot may pull from these projects, may do nothing else (of named projects: those of earlier bundles, too), is not disabled
+/// and does not end.
 pub(crate) fn has_rights(robot: &Value, projects: &[&str]) -> bool {
     let all = robot["permissions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let pulls = |one: &Value| {
@@ -349,9 +368,12 @@ pub(crate) fn has_rights(robot: &Value, projects: &[&str]) -> bool {
         !rights.is_empty()
             && rights.iter().all(|access| access["resource"] == "repository" && access["action"] == "pull")
     };
-    let of: BTreeSet<&str> = all.iter().filter_map(|one| one["namespace"].as_str()).collect();
-    let wanted: BTreeSet<&str> = projects.iter().copied().collect();
-    robot["disable"] != true && robot["duration"] == -1 && of == wanted && all.iter().all(pulls)
+    let of: BTreeSet<&str> = namespaces(robot).collect();
+    robot["disable"] != true
+        && robot["duration"] == -1
+        && !of.contains(EVERY_PROJECT)
+        && projects.iter().all(|project| of.contains(project))
+        && all.iter().all(pulls)
 }
 
 fn text(value: &Value) -> String {

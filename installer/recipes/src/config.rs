@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::context::PlanContext;
 use crate::error::RecipeError;
-use crate::runtime;
+use crate::{network, runtime};
 
 /// Addresses of the service network that are in use: 1 is the API's service, 10 is DNS.
 const SERVICES: [u32; 2] = [1, 10];
@@ -53,6 +53,7 @@ pub fn check(cx: &PlanContext<'_>) -> Vec<RecipeError> {
         });
     }
     problems.extend(SERVICES.iter().find_map(|n| cx.service_address(*n).err()));
+    problems.extend(network::one(cluster).err());
     problems.extend(runtime::unknown_version(cx));
     for platform in &cx.manifest.platforms {
         // A bundle without the program is reported by `bundle::check`.

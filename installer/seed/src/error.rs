@@ -137,6 +137,8 @@ pub struct Collision {
     pub name: String,
     /// The two.
     pub of: [String; 2],
+    /// Whether they are images, whose names the target decides.
+    pub images: bool,
 }
 
 /// A tag that names something else than what is to be pushed.
@@ -156,9 +158,15 @@ fn lines(all: &[String]) -> String {
 
 fn collisions(all: &[Collision]) -> String {
     let lines: String = all.iter().map(|one| format!("\n- {}: {} and {}", one.name, one.of[0], one.of[1])).collect();
-    format!(
-        "different things would have one name, and nothing was sent; leave --namespace-override out, or choose another one:{lines}"
-    )
+    let images = "leave --namespace-override out, or choose another one";
+    let others =
+        "give one of the files another name, or one of the charts another version, or send the rest (--only images)";
+    let mend = match (all.iter().any(|one| one.images), all.iter().any(|one| !one.images)) {
+        (true, true) => format!("{images}; {others}"),
+        (true, false) => images.to_owned(),
+        (false, _) => others.to_owned(),
+    };
+    format!("different things would have one name, and nothing was sent; {mend}:{lines}")
 }
 
 fn by_digest(all: &[String]) -> String {
@@ -204,30 +212,49 @@ impl SeedError {
 /// Whether a registry refuses to move a tag. The distribution specification has no code for it: Harbor, ECR and others say so in
 /// words.
 fn is_immutable(error: &TransportError) -> bool {
-    error.to_string().to_ascii_lowercase().contains("immutable")
+    said_by(error).contains("immutable")
+}
+
+/// The answer in small letters. An address is no part of it: a project may have any name.
+fn said_by(error: &TransportError) -> String {
+    error.reason().unwrap_or_default().to_ascii_lowercase()
 }
 
 /// Whether it is Harbor that takes no pushes from anybody now: it answers 403, as to who has no right.
 fn is_read_only(error: &TransportError) -> bool {
-    matches!(error, TransportError::Denied { reason, .. } if reason.to_ascii_lowercase().contains("in read only mode"))
+    matches!(error, TransportError::Denied { .. }) && said_by(error).contains("in read only mode")
+}
+
+/// What to do about a certificate that is refused, by rustls' words.
+fn of_certificate(said: &str, registry: &str) -> String {
+    if said.contains("expired") {
+        "its certificate has expired, or the clock of this machine is wrong; have it renewed, or set the clock"
+            .to_owned()
+    } else if said.contains("not valid yet") {
+        "its certificate is not valid yet, or the clock of this machine is wrong; set the clock".to_owned()
+    } else if said.contains("not valid for name") {
+        format!("its certificate is for other names than {registry}; name the registry as its certificate does (--to)")
+    } else {
+        "its certificate is not trusted; give the CA's certificate with --ca-file".to_owned()
+    }
 }
 
 /// What to do about an answer of a registry.
 fn mend(error: &TransportError, place: &str) -> String {
     let registry = place.split('/').next().unwrap_or(place);
     let project = place.split('/').nth(1).unwrap_or_default();
-    let said = error.to_string().to_ascii_lowercase();
+    let said = said_by(error);
     if is_immutable(error) {
         return "the tag is immutable there; push to another prefix, or have the rule of the project changed"
             .to_owned();
     }
     if said.contains("manifest_blob_unknown") || said.contains("manifest unknown to registry") {
         return "the registry checks what an index names, and refuses one whose platforms are not all there; leave \
-                --sparse-indexes out"
+                --sparse-indexes out if it was given, else run again: what was there may have been deleted meanwhile"
             .to_owned();
     }
-    if said.contains("unknownissuer") || said.contains("invalid peer certificate") {
-        return "its certificate is not trusted; give the CA's certificate with --ca-file".to_owned();
+    if said.contains("invalid peer certificate") {
+        return of_certificate(&said, registry);
     }
     if said.contains("405 method not allowed") || said.contains("read-only") || said.contains("read only") {
         return "the registry takes no pushes now (it is read-only, or a cache); ask who runs it".to_owned();

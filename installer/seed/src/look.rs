@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{StreamExt, TryStreamExt, stream};
 use kubexm_spec::Digest;
 use kubexm_transport::Repository;
+use kubexm_transport::oci::referrers_tag;
 
 use crate::artifact::{Blobs, Source};
 use crate::connection::{AT_ONCE, Registry};
@@ -104,7 +105,42 @@ async fn found(to: &Repository, wanted: &RepositoryPlan) -> Result<Found, SeedEr
             found.documents.insert(digest);
         }
     }
+    for digest in unlisted(to, wanted, &found).await? {
+        found.documents.remove(&digest);
+    }
     Ok(found)
+}
+
+/// Referrers that are there and in no list: a program that ended between the two left them, and nobody who asks for what is attached to
+/// their subject finds them. They are pushed once more, with their list.
+async fn unlisted(to: &Repository, wanted: &RepositoryPlan, found: &Found) -> Result<Vec<Digest>, SeedError> {
+    let mut there: BTreeMap<Digest, Vec<Digest>> = BTreeMap::new();
+    for planned in &wanted.documents {
+        let digest = planned.document.digest;
+        if let Some((subject, _)) = planned.subject.as_ref().filter(|_| found.documents.contains(&digest)) {
+            there.entry(*subject).or_default().push(digest);
+        }
+    }
+    let mut unlisted = Vec::new();
+    for (subject, referrers) in there {
+        let list = match to.referrers(&subject, "").await {
+            // Only so much of a list is read: what is not in that may be in the rest.
+            Ok(list) if !list.whole => continue,
+            Ok(list) => list.pages,
+            // What a registry makes of a list that it does not know differs.
+            Err(_) => {
+                let list = to.manifest(&referrers_tag(&subject)).await;
+                let list = list.map_err(|error| SeedError::registry("read", to.place(), error))?;
+                list.into_iter().map(|raw| raw.bytes).collect()
+            }
+        };
+        let is_listed = |digest: &Digest| {
+            let name = digest.to_string();
+            list.iter().any(|page| page.windows(name.len()).any(|part| part == name.as_bytes()))
+        };
+        unlisted.extend(referrers.into_iter().filter(|digest| !is_listed(digest)));
+    }
+    Ok(unlisted)
 }
 
 /// Pure: what is to be done where that is there.

@@ -41,6 +41,12 @@ impl Naming {
         self.repository(&format!("{OURS}/files"), "files")
     }
 
+    /// Whether a repository is that of an image, and neither of a chart nor of files.
+    pub(crate) fn is_of_image(&self, repository: &str) -> bool {
+        let below = repository.strip_prefix(self.target.prefix.as_str()).unwrap_or(repository);
+        below.trim_start_matches('/').split('/').next() != Some(OURS)
+    }
+
     /// The whole name of a repository, with the registry.
     pub fn whole(&self, repository: &str) -> String {
         format!("{}/{repository}", self.target.registry)

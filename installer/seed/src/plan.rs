@@ -237,7 +237,8 @@ impl Planner {
         match tags.get(tag) {
             Some((other, of)) if *other != digest => {
                 let name = format!("{}:{tag}", self.plan.naming.whole(repository));
-                self.collisions.push(Collision { name, of: [of.clone(), from.to_owned()] });
+                let images = self.plan.naming.is_of_image(repository);
+                self.collisions.push(Collision { name, of: [of.clone(), from.to_owned()], images });
             }
             Some(_) => {}
             None => drop(tags.insert(tag.to_owned(), (digest, from.to_owned()))),

@@ -45,7 +45,7 @@ pub struct SeedOptions {
     pub overwrite_tags: bool,
     /// Whether the bundle is a delta whose rest the registry has.
     pub rest_in_registry: bool,
-    /// Whether the registry is only asked what it has.
+    /// Whether the registry is only asked what it has, and whether what it lacks may be pushed.
     pub dry_run: bool,
     /// How the registry is reached.
     pub connection: Connection,
@@ -122,6 +122,11 @@ async fn put(
     let mut seeded = SeedReport::new(options.naming.target.to_string(), bundle, options.dry_run);
     seeded.notes = plan.notes.clone();
     if options.dry_run {
+        let asked = may_push(registry, &work);
+        tokio::select! {
+            asked = asked => asked?,
+            () = stop.cancelled() => return Err(SeedError::Stopped),
+        }
         seeded.totals = at_most(&work);
         seeded.entries = entries(&plan, &work, State::Missing);
         return Ok(seeded);
@@ -167,8 +172,8 @@ impl Pushing<'_> {
     }
 
     async fn push(&self, stop: &AtomicBool) -> Result<u64, SeedError> {
-        let repositories = self.repositories().await?;
-        self.check_push(&repositories).await?;
+        let repositories = repositories(self.registry, self.work).await?;
+        check_push(&repositories).await?;
         (self.report)(EventKind::Phase { name: "push".to_owned() });
         let uploads = self.options.record.uploads();
         let sender = Sender {
@@ -188,28 +193,33 @@ impl Pushing<'_> {
         (self.report)(EventKind::Phase { name: "audit".to_owned() });
         audit(&repositories, self.plan, self.work).await
     }
+}
 
-    async fn repositories(&self) -> Result<Repositories, SeedError> {
-        let mut opened = Repositories::new();
-        for (name, missing) in &self.work.repositories {
-            let mount_from: Vec<String> = missing.mount_from.iter().cloned().collect();
-            opened.insert(name.clone(), self.registry.repository(name, &mount_from).await?);
-        }
-        Ok(opened)
-    }
+/// Asks whether the credentials may push what is missing.
+async fn may_push(registry: &Registry, work: &Work) -> Result<(), SeedError> {
+    check_push(&repositories(registry, work).await?).await
+}
 
-    /// Asks whether these credentials may push, in one repository of each folder (Harbor: project) that something goes into.
-    async fn check_push(&self, repositories: &Repositories) -> Result<(), SeedError> {
-        let mut folders: BTreeMap<&str, &Repository> = BTreeMap::new();
-        for (name, to) in repositories {
-            folders.entry(name.split('/').next().unwrap_or(name)).or_insert(to);
-        }
-        let asked: FuturesUnordered<_> = folders
-            .into_values()
-            .map(|to| async move { to.check_push().await.map_err(|e| SeedError::registry("push to", to.place(), e)) })
-            .collect();
-        asked.try_collect::<()>().await
+async fn repositories(registry: &Registry, work: &Work) -> Result<Repositories, SeedError> {
+    let mut opened = Repositories::new();
+    for (name, missing) in &work.repositories {
+        let mount_from: Vec<String> = missing.mount_from.iter().cloned().collect();
+        opened.insert(name.clone(), registry.repository(name, &mount_from).await?);
     }
+    Ok(opened)
+}
+
+/// Asks whether these credentials may push, in one repository of each folder (Harbor: project) that something goes into.
+async fn check_push(repositories: &Repositories) -> Result<(), SeedError> {
+    let mut folders: BTreeMap<&str, &Repository> = BTreeMap::new();
+    for (name, to) in repositories {
+        folders.entry(name.split('/').next().unwrap_or(name)).or_insert(to);
+    }
+    let asked: FuturesUnordered<_> = folders
+        .into_values()
+        .map(|to| async move { to.check_push().await.map_err(|e| SeedError::registry("push to", to.place(), e)) })
+        .collect();
+    asked.try_collect::<()>().await
 }
 
 fn wanted(kinds: Kinds) -> String {

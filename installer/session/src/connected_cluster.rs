@@ -2,6 +2,7 @@
 
 use kubexm_engine::ClusterLock;
 
+use crate::addons::Ahead;
 use crate::error::SessionError;
 use crate::fleet::Fleet;
 use crate::home::ClusterHome;
@@ -15,6 +16,8 @@ pub(crate) struct ConnectedCluster<'s, S> {
     pub fleet: Fleet,
     /// The cluster's folder.
     pub home: ClusterHome,
+    /// Renders charts on this machine.
+    pub helm: Ahead,
     /// The cluster's lock; none for stages that only observe.
     pub lock: Option<ClusterLock>,
 }

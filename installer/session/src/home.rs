@@ -111,6 +111,11 @@ impl Home {
 }
 
 impl ClusterHome {
+    /// Where programs of a bundle are unpacked: beside the clusters' folders, since one that only looks makes none.
+    pub(crate) fn programs(&self) -> &Path {
+        self.folder.parent().unwrap_or(&self.folder)
+    }
+
     /// The folder of its runs.
     pub fn runs(&self) -> PathBuf {
         self.folder.join("runs")

@@ -82,7 +82,7 @@ pub struct Args {
     /// Where a bundle from a pipe (--bundle -) is kept until the end, in a file without a name [default: $KUBEXM_HOME/seeded]
     #[arg(long, value_name = "FOLDER")]
     spool: Option<PathBuf>,
-    /// Ask the registry what it has, and send nothing
+    /// Ask the registry what it has and whether you may push the rest, and send nothing
     #[arg(long)]
     dry_run: bool,
     /// One JSON event a line; the last one has the result

@@ -20,9 +20,11 @@ mod services;
 mod state_folders;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::thread::ScopedJoinHandle;
 
 use kubexm_plan::backup::FROM_BACKUP;
-use kubexm_plan::facts::{DataFolders, ModuleState, OwnSwitch};
+use kubexm_plan::facts::{DataFolders, DnsWildcard, ModuleState, OwnSwitch};
 use kubexm_plan::{Facts, KubeadmFiles, REGISTRY_CAS, SEALED_AUTHORITIES, etcd, runtime};
 use kubexm_spec::{Arch, Digest};
 
@@ -111,7 +113,8 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         && (marks_are_readable && mark::any_ended_well(machine)? || !given::paths(machine)?.contains(KUBELET_CONF));
     let cluster_ca = if joined { fsio::read(&machine.path(CLUSTER_CA))? } else { None };
     let processes = processes::all(machine);
-    let services = services::look(machine)?;
+    let servers = resolved.as_deref().or(nameservers.as_deref()).unwrap_or_default();
+    let slow = Slow::look(machine, servers, resolved.is_some(), joined)?;
     Ok(Facts {
         host: host.to_owned(),
         hostname_addresses: network::addresses_in_hosts(machine, &hostname)?,
@@ -128,9 +131,9 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         disks: disks::look(machine)?,
         cgroup_version: if machine.path("/sys/fs/cgroup/cgroup.controllers").exists() { 2 } else { 1 },
         filesystems: filesystems(machine)?,
-        modules: modules(machine)?,
+        modules: slow.modules,
         boot_modules: kernel_module::at_boot(machine, &module_names())?,
-        systemd: systemd::version(machine)?,
+        systemd: slow.systemd,
         programs: programs(machine),
         packages: packages::look(machine, &release),
         interfaces: machine.system().interfaces()?,
@@ -138,21 +141,16 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         default_link: network::default_link(machine)?,
         routers_asked_on: network::routers_asked_on(machine)?,
         routes,
-        dns_wildcards: dns::wildcards(
-            machine,
-            resolved.as_deref().or(nameservers.as_deref()).unwrap_or_default(),
-            resolved.is_some(),
-            joined,
-        )?,
+        dns_wildcards: slow.dns_wildcards,
         resolved_nameservers: resolved,
         nameservers,
         swaps: swap_off::devices(machine)?,
         fstab_swaps: swap_off::fstab_lines(&fstab),
         selinux: os::selinux(machine)?,
-        fapolicyd: services.fapolicyd,
+        fapolicyd: slow.services.fapolicyd,
         fips: os::line(machine, "/proc/sys/crypto/fips_enabled")? == "1",
-        firewalls: services.firewalls,
-        time_services: services.time,
+        firewalls: slow.services.firewalls,
+        time_services: slow.services.time,
         timezones: timezone::zones(machine),
         clock_offset_ms: 0,
         round_trip_ms: 0,
@@ -189,6 +187,31 @@ pub fn collect_with(machine: &Machine, host: &str, folders: &DataFolders) -> Res
         machine_id: os::line(machine, "/etc/machine-id")?,
         product_uuid: os::line(machine, "/sys/class/dmi/id/product_uuid")?.to_ascii_lowercase(),
     })
+}
+
+/// What waits for other programs, and for answers of name servers that an air gap may not have.
+struct Slow {
+    modules: BTreeMap<String, ModuleState>,
+    services: services::Services,
+    systemd: Option<u32>,
+    dns_wildcards: Vec<DnsWildcard>,
+}
+
+impl Slow {
+    /// Each beside the others. `joined`: the host is a node already.
+    fn look(machine: &Machine, servers: &[IpAddr], behind_stub: bool, joined: bool) -> Result<Self, OpError> {
+        std::thread::scope(|scope| {
+            let modules = scope.spawn(|| modules(machine));
+            let services = scope.spawn(|| services::look(machine));
+            let systemd = scope.spawn(|| systemd::version(machine));
+            let dns_wildcards = dns::wildcards(machine, servers, behind_stub, joined)?;
+            Ok(Self { modules: ended(modules)?, services: ended(services)?, systemd: ended(systemd)?, dns_wildcards })
+        })
+    }
+}
+
+fn ended<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn own_switch(machine: &Machine, processes: &[processes::Process]) -> Result<OwnSwitch, OpError> {

@@ -64,3 +64,27 @@ fn a_robot_that_may_do_more_than_pull_is_given_its_rights_anew() {
         assert!(dispatch::observe(&op, &host.machine).expect("a look").satisfied);
     }
 }
+
+/// A pod of an earlier bundle may be made again, on a node that has not its image.
+#[test]
+fn a_robot_keeps_the_right_to_pull_what_an_earlier_bundle_brought() {
+    let mut host = Host::fresh();
+    let op = running(&mut host);
+    dispatch::converge(&op, &host.machine).expect("projects");
+    let next = projects(&mut host, &["quay.io"], false).into();
+    dispatch::converge(&next, &host.machine).expect("those of the next bundle");
+    let namespaces = |host: &Host| {
+        let state: Value = serde_json::from_str(&host.read(STATE)).expect("JSON");
+        let all = state["harbor"]["robots"]["1"]["permissions"].as_array().expect("a list").clone();
+        all.iter().map(|one| one["namespace"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(namespaces(&host), ["ghcr.io", "quay.io", "registry.k8s.io"]);
+    for op in [&op, &next] {
+        assert!(dispatch::observe(op, &host.machine).expect("a look").satisfied);
+    }
+    // What somebody has deleted since, or has made anew, is no longer the cluster's.
+    change(&host, |harbor| drop(harbor["projects"].as_object_mut().expect("projects").remove("ghcr.io")));
+    change(&host, |harbor| harbor["robots"]["1"]["disable"] = true.into());
+    dispatch::converge(&next, &host.machine).expect("its rights");
+    assert_eq!(namespaces(&host), ["quay.io", "registry.k8s.io"]);
+}

@@ -3,6 +3,26 @@
 
 use super::traits::{NOTHING, NetworkTraits};
 
+const VXLAN_PORT: u16 = 8472;
+const GENEVE_PORT: u16 = 6081;
+const WIREGUARD_PORT: u16 = 51871;
+const WIREGUARD: &[&str] = &["wireguard"];
+
+/// With Geneve in place of VXLAN.
+pub const GENEVE: NetworkTraits = NetworkTraits { udp_ports: &[GENEVE_PORT], ..TRAITS };
+/// Without a tunnel of a known port: native routing, or a port of the user's choice.
+pub const NO_TUNNEL: NetworkTraits = NetworkTraits { udp_ports: &[], ..TRAITS };
+/// With VXLAN, and encryption by WireGuard.
+pub const VXLAN_ENCRYPTED: NetworkTraits =
+    NetworkTraits { udp_ports: &[VXLAN_PORT, WIREGUARD_PORT], modules: WIREGUARD, ..TRAITS };
+/// With Geneve, and encryption by WireGuard.
+pub const GENEVE_ENCRYPTED: NetworkTraits =
+    NetworkTraits { udp_ports: &[GENEVE_PORT, WIREGUARD_PORT], modules: WIREGUARD, ..TRAITS };
+/// Without a tunnel of a known port, and with encryption by WireGuard.
+pub const NO_TUNNEL_ENCRYPTED: NetworkTraits =
+    NetworkTraits { udp_ports: &[WIREGUARD_PORT], modules: WIREGUARD, ..TRAITS };
+
+/// With VXLAN; what it may have on a node, whatever its options are.
 pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     links: &["cilium_host", "cilium_net", "cilium_vxlan", "cilium_geneve", "cilium_wg0", "lxc_health"],
     pod_links: &["lxc"],
@@ -29,7 +49,7 @@ pub(super) const TRAITS: NetworkTraits = NetworkTraits {
     local_rule: Some(100),
     cni_programs: &["/opt/cni/bin/cilium-cni"],
     cni_configs: &["/etc/cni/net.d/05-cilium.conflist"],
-    udp_ports: &[8472],
+    udp_ports: &[VXLAN_PORT],
     // The agents' own checks of each other.
     tcp_ports: &[4240],
     // Health of agent, Envoy and operator.

@@ -2,7 +2,7 @@
 //! recipes, teardown, evidence and the simulation use only these names.
 
 pub mod calico;
-mod cilium;
+pub mod cilium;
 mod cluster;
 pub mod flannel;
 mod hybridnet;

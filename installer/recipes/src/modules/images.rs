@@ -7,7 +7,7 @@ use kubexm_plan::op::{ImageLoaded, ImageSource};
 use kubexm_plan::{OVER_NETWORK, Step, Undo};
 use kubexm_spec::cluster::{Cluster, EtcdKind, RegistryKind};
 use kubexm_spec::manifest::Artifact;
-use kubexm_spec::{ArtifactKey, ClusterImage, Digest};
+use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Platform};
 
 use crate::balancer;
 use crate::charts;
@@ -36,8 +36,8 @@ pub fn of_roles(cluster: &Cluster, node: &PlannedHost<'_>) -> impl Iterator<Item
 }
 
 /// The images of the pod network's chart or manifest, which no node can do without.
-fn of_network<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> impl Iterator<Item = &'a Artifact> {
-    let (platform, names) = (node.platform, charts::network_images(cx));
+pub fn of_network<'a>(cx: &PlanContext<'a>, platform: Platform) -> impl Iterator<Item = &'a Artifact> {
+    let names = charts::network_images(cx);
     let features: BTreeSet<&str> =
         network::all_of(cx.cluster).into_iter().flat_map(|network| network.feature_images).copied().collect();
     let of_feature =
@@ -67,7 +67,7 @@ pub fn of_node<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<Vec<(
         all.extend(extra(cx, node).map(|a| (format!("extra-{}", short(a)), a)));
     } else {
         let mut seen = BTreeSet::new();
-        let once = of_network(cx, node).filter(|a| seen.insert(a.name.as_str()));
+        let once = of_network(cx, node.platform).filter(|a| seen.insert(a.name.as_str()));
         all.extend(once.map(|a| (format!("network-{}", short(a)), a)));
     }
     Ok(all)

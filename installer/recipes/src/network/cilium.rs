@@ -1,11 +1,15 @@
 //! Pod network: Cilium, by its own chart. Its values are those of `spec.network.options`, over the cluster's own networks
 //! (`kubexm_manifests::chart_network`) and over what only the site knows, which is computed here.
 
+use kubexm_plan::network::NetworkTraits;
+use kubexm_plan::network::cilium::{GENEVE, GENEVE_ENCRYPTED, NO_TUNNEL, NO_TUNNEL_ENCRYPTED, VXLAN_ENCRYPTED};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::cluster::Cluster;
-use serde_json::json;
+use kubexm_spec::rendering::merged;
+use serde_json::{Map, Value, json};
 
 use super::chart;
+use super::options::option;
 use crate::context::PlannedHost;
 use crate::draft::Draft;
 use crate::error::RecipeError;
@@ -15,12 +19,62 @@ pub fn replaces_kube_proxy(cluster: &Cluster) -> bool {
     cluster.network.replaces_kube_proxy()
 }
 
+/// The chart's own defaults of options by which nodes reach each other's pods.
+pub(super) const ROUTING: (&str, &str) = ("routingMode", "tunnel");
+pub(super) const TUNNEL: (&str, &str) = ("tunnelProtocol", "vxlan");
+pub(super) const TUNNEL_PORT: &str = "tunnelPort";
+/// Ours (`kubexm_manifests::chart_network`).
+pub(super) const ADDRESSES: (&str, &str) = ("ipam.mode", "kubernetes");
+
+/// What it has on nodes with the options of a cluster; none where it is what it usually has.
+pub(super) fn traits(cluster: &Cluster) -> Option<&'static NetworkTraits> {
+    let options = &cluster.network.options;
+    let is_native = chosen(cluster, ROUTING) == "native";
+    // The port of a tunnel that the user chose is not asked for.
+    let has_no_port = is_native || option(options, TUNNEL_PORT).is_some();
+    let is_geneve = chosen(cluster, TUNNEL) == "geneve";
+    match (has_no_port, is_geneve, is_encrypted(cluster)) {
+        (false, false, false) => None,
+        (false, false, true) => Some(&VXLAN_ENCRYPTED),
+        (false, true, false) => Some(&GENEVE),
+        (false, true, true) => Some(&GENEVE_ENCRYPTED),
+        (true, _, false) => Some(&NO_TUNNEL),
+        (true, _, true) => Some(&NO_TUNNEL_ENCRYPTED),
+    }
+}
+
+/// Fails where the agents would wait for what nobody can make before them.
+pub(super) fn check(cluster: &Cluster) -> Result<(), RecipeError> {
+    let kind = option(&cluster.network.options, "encryption.type").and_then(Value::as_str);
+    match is_encrypted(cluster) && kind != Some("wireguard") {
+        false => Ok(()),
+        true => Err(RecipeError::Unsupported {
+            what: "Cilium's encryption by IPsec, the chart's default".to_owned(),
+            hint: "write `type: wireguard` in spec.network.options.encryption: keys of IPsec come in a Secret, which nobody can make \
+                   before there is a network"
+                .to_owned(),
+        }),
+    }
+}
+
+fn is_encrypted(cluster: &Cluster) -> bool {
+    option(&cluster.network.options, "encryption.enabled").is_some_and(|value| *value == true)
+}
+
+fn chosen<'a>(cluster: &'a Cluster, (name, default): (&str, &'a str)) -> &'a str {
+    option(&cluster.network.options, name).and_then(Value::as_str).unwrap_or(default)
+}
+
 /// Installs the chart. The agents ask the API by the control plane's name, as kube-proxy and flannel do: without kube-proxy nobody else would
 /// lead them to the address of its service, and with it they need not wait for its rules. Pods of the host's network have the host's
 /// /etc/hosts.
 pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, undo: Undo) -> Result<Step, RecipeError> {
     let cx = draft.cx;
-    let (chart, mut site) = chart::of(cx)?;
+    let (chart, site) = chart::of(cx)?;
+    // Agents and operator read their configuration when they start.
+    let rolled = json!({"rollOutCiliumPods": true, "operator": {"rollOutPods": true}});
+    let rolled = rolled.as_object().cloned().unwrap_or_default();
+    let mut site: Map<String, Value> = merged(rolled, &site);
     site.insert("k8sServiceHost".to_owned(), cx.control_plane_name().into());
     site.insert("k8sServicePort".to_owned(), cx.cluster.control_plane_port().into());
     if let Some(interface) = &cx.cluster.network.interface {

@@ -7,7 +7,7 @@ use kubexm_spec::cluster::{Cluster, Keyword as _, Network, NetworkPlugin};
 use serde_json::{Map, Value};
 
 use super::options::option;
-use super::{flannel, kube_ovn, pool};
+use super::{cilium, flannel, kube_ovn, pool};
 
 /// The options of a plugin that are kept, each with its default; none where all may be changed.
 fn options(plugin: NetworkPlugin) -> Option<Vec<(&'static str, Value)>> {
@@ -21,6 +21,14 @@ fn options(plugin: NetworkPlugin) -> Option<Vec<(&'static str, Value)>> {
             ("blockSize", pool::BLOCK_SIZE.into()),
             ("natOutgoing", pool::NAT_OUTGOING.into()),
         ]),
+        // Pods keep addresses that nobody routes any more; nodes that route otherwise do not reach each other's pods.
+        NetworkPlugin::Cilium => {
+            let mut kept = [cilium::ADDRESSES, cilium::ROUTING, cilium::TUNNEL]
+                .map(|(name, default)| (name, default.into()))
+                .to_vec();
+            kept.push((cilium::TUNNEL_PORT, Value::Null));
+            Some(kept)
+        }
         NetworkPlugin::KubeOvn => {
             let mut kept = [kube_ovn::TUNNEL, kube_ovn::JOIN].map(|(name, default)| (name, default.into())).to_vec();
             // Read when the first subnet is made.

@@ -23,7 +23,7 @@ use ipnet::IpNet;
 use kubexm_plan::network::{self, NetworkTraits};
 use kubexm_plan::op::Link;
 use kubexm_plan::{ClusterFacts, Step, Undo};
-use kubexm_spec::cluster::{Cluster, NetworkPlugin};
+use kubexm_spec::cluster::{Addon, AddonSource, Cluster, Keyword as _, NetworkPlugin};
 pub use pool::shares;
 
 use crate::context::{PlanContext, PlannedHost};
@@ -36,6 +36,7 @@ pub fn of(cluster: &Cluster) -> &'static NetworkTraits {
     let of_its_options = match plugin {
         NetworkPlugin::Flannel => flannel::traits(cluster),
         NetworkPlugin::Calico => calico::traits(cluster),
+        NetworkPlugin::Cilium => cilium::traits(cluster),
         NetworkPlugin::KubeOvn => kube_ovn::traits(cluster),
         _ => None,
     };
@@ -105,6 +106,36 @@ pub fn changed(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> {
     kept.chain(multus::added(cluster, running)).chain(nodelocaldns::changed(cluster, running)).collect()
 }
 
+/// Calico's operator, which installs the network.
+const CALICO_OPERATOR: &str = "tigera-operator";
+
+/// Fails if an add-on is a pod network, by the name of its chart, beside that of the cluster.
+pub fn one(cluster: &Cluster) -> Result<(), RecipeError> {
+    let network = |addon: &Addon| {
+        let chart = match &addon.source {
+            AddonSource::Catalogue { name, .. } => name.as_str(),
+            AddonSource::Repository { chart, .. } => chart.as_str(),
+            AddonSource::Oci { reference, .. } => reference.rsplit('/').next().unwrap_or(reference),
+            AddonSource::Url { .. } | AddonSource::Path { .. } => return None,
+        };
+        let plugin = NetworkPlugin::of_word(chart).filter(|plugin| *plugin != NetworkPlugin::None);
+        (plugin.is_some() || chart == CALICO_OPERATOR).then(|| chart.to_owned())
+    };
+    if is_left_to_operator(cluster) {
+        return Ok(());
+    }
+    match cluster.addons.iter().find_map(|addon| Some((&addon.name, network(addon)?))) {
+        None => Ok(()),
+        Some((name, network)) => Err(RecipeError::Unsupported {
+            what: format!(
+                "the pod network {network} as add-on {name} beside spec.network.plugin {}",
+                cluster.network.plugin.word()
+            ),
+            hint: "leave the add-on out, or write `plugin: none` to install the network as an add-on".to_owned(),
+        }),
+    }
+}
+
 fn refused(cluster: &Cluster, changed: Vec<String>) -> Result<(), RecipeError> {
     match changed.is_empty() {
         true => Ok(()),
@@ -116,6 +147,7 @@ fn refused(cluster: &Cluster, changed: Vec<String>) -> Result<(), RecipeError> {
 pub fn check(cx: &PlanContext<'_>) -> Result<(), RecipeError> {
     match cx.cluster.network.plugin {
         NetworkPlugin::Calico => calico::check(cx),
+        NetworkPlugin::Cilium => cilium::check(cx.cluster),
         NetworkPlugin::KubeOvn => kube_ovn::check(cx),
         _ => Ok(()),
     }

@@ -9,6 +9,7 @@ use kubexm_spec::{ArtifactKey, Kind, Program};
 
 use super::input::{ObservedHost, PreflightInput, gib};
 use super::report::{Report, Words, word};
+use crate::modules::images;
 use crate::packages::NodePackages;
 use crate::preflight::Severity;
 use crate::{paths, runtime};
@@ -114,9 +115,18 @@ fn wanted<'a>(input: &PreflightInput<'a>, seen: &ObservedHost<'_>) -> Vec<(&'a s
     let all = &input.cx.manifest.artifacts;
     let own = || all.iter().filter(|a| a.platform.is_none() || a.platform == seen.platform);
     let imported = runtime::imports(input.cx.cluster);
+    // Those of the pod network every node loads, whatever registry there is.
+    let of_network: BTreeSet<&str> = seen
+        .platform
+        .into_iter()
+        .flat_map(|platform| images::of_network(input.cx, platform))
+        .map(|image| image.name.as_str())
+        .collect();
     let images = own().filter(|_| seen.roles.in_cluster()).filter(|a| match a.key {
         ArtifactKey::Image(_) => true,
-        ArtifactKey::ExtraImage(_) | ArtifactKey::FeatureImage(_) | ArtifactKey::ChartImage(_) => imported,
+        ArtifactKey::ExtraImage(_) | ArtifactKey::FeatureImage(_) | ArtifactKey::ChartImage(_) => {
+            imported || of_network.contains(a.name.as_str())
+        }
         _ => false,
     });
     let images: Vec<&Artifact> = images.collect();

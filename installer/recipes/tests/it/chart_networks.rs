@@ -8,11 +8,11 @@ use kubexm_plan::op::Op;
 use kubexm_plan::{ClusterFacts, Plan, network};
 use kubexm_recipes::preflight::Finding;
 use kubexm_recipes::{add_node, preflight, sample};
-use kubexm_spec::cluster::{Cluster, NetworkPlugin};
+use kubexm_spec::cluster::{Addon, AddonKind, AddonSource, Cluster, NetworkPlugin};
 use serde_json::{Value, json};
 
 use crate::addons::{releases, values};
-use crate::common::Site;
+use crate::common::{Site, addon};
 
 fn cluster(plugin: NetworkPlugin, options: Value) -> Cluster {
     let mut cluster = sample::fleet(1, 1);
@@ -162,5 +162,31 @@ fn hosts_are_asked_about_every_module_that_a_network_needs() {
         let others: Vec<&String> = modules.flatten().filter(|name| !usual.contains(&name.as_str())).collect();
         assert!(!others.is_empty(), "{plugin}");
         assert!(others.iter().all(|name| network::MODULES.contains(&name.as_str())), "{plugin}: {others:?}");
+    }
+}
+
+#[test]
+fn a_second_pod_network_as_an_add_on_is_refused_unless_the_first_is_left_to_the_operator() {
+    let sources = [
+        AddonSource::Catalogue { name: "cilium".to_owned(), version: None },
+        AddonSource::Repository {
+            url: "https://charts.example.com".to_owned(),
+            chart: "tigera-operator".to_owned(),
+            version: "1.0.0".to_owned(),
+        },
+        AddonSource::Oci {
+            reference: "oci://registry.example.com/charts/kube-ovn".to_owned(),
+            version: "1.0.0".to_owned(),
+        },
+    ];
+    for source in sources {
+        let problems = |plugin: NetworkPlugin| {
+            let mut site = Site::of(cluster(plugin, json!({})));
+            site.cluster.addons = vec![Addon { source: source.clone(), ..addon("other", AddonKind::Helm) }];
+            let all = kubexm_recipes::config::check(&site.cx());
+            all.iter().map(ToString::to_string).filter(|text| text.contains("as add-on other")).count()
+        };
+        assert_eq!([NetworkPlugin::Hybridnet, NetworkPlugin::Flannel].map(problems), [1, 1], "{source:?}");
+        assert_eq!(problems(NetworkPlugin::None), 0, "{source:?}");
     }
 }

@@ -8,7 +8,7 @@ use kubexm_plan::cluster_facts::AppliedCluster;
 use kubexm_plan::op::Op;
 use kubexm_plan::{ClusterFacts, Plan, lint};
 use kubexm_recipes::preflight::{Finding, Severity};
-use kubexm_recipes::{add_node, preflight, preflight_before_upgrade, sample};
+use kubexm_recipes::{add_node, network, preflight, preflight_before_upgrade, sample};
 use kubexm_spec::cluster::{Cluster, InternalKind, LoadBalancerMode, NetworkPlugin};
 use kubexm_spec::{ArtifactKey, Digest};
 use serde_json::{Value, json};
@@ -62,7 +62,8 @@ fn cilium_is_the_pod_network_by_its_chart_with_the_values_of_the_site() {
     assert_eq!((step.id.0.as_str(), release.namespace.as_str()), ("node1/network.cilium", "kube-system"));
     let values = Value::Object(values(&plan, release));
     assert_eq!(values["k8sServiceHost"], json!("lb.demo.kubexm.internal"));
-    assert_eq!(values["operator"], json!({"replicas": 2}));
+    assert_eq!(values["operator"], json!({"replicas": 2, "rollOutPods": true}));
+    assert_eq!(values["rollOutCiliumPods"], true, "agents read options when they start");
     assert_eq!((&values["devices"], &values["debug"]), (&json!(["eth1"]), &json!({"enabled": true})));
     assert_eq!(values["ipam"]["operator"]["clusterPoolIPv4PodCIDRList"], json!(["10.233.64.0/18"]));
     let images = |host: &str| {
@@ -189,4 +190,69 @@ fn the_port_of_kube_proxy_is_free_for_others_where_there_is_none() {
         preflight(&site.cx()).into_iter().filter(|one| one.check == "ports").count()
     };
     assert_eq!((taken(json!({})), taken(json!({"kubeProxyReplacement": true}))), (1, 0));
+}
+
+#[test]
+fn how_nodes_reach_pods_stays_in_a_running_cluster_and_other_options_change() {
+    let cluster = |options: Value| cilium(options, |_| ()).0.cluster;
+    let (_, running) = Site::running(&cluster(json!({"routingMode": "native"})));
+    let said = |options: Value| network::unchanged(&cluster(options), &running).map_err(|error| error.to_string());
+    assert_eq!(said(json!({"routingMode": "native", "MTU": 1400, "tunnelProtocol": "vxlan"})), Ok(()));
+    for (options, changed) in [
+        (json!({}), "routingMode is tunnel, and the cluster has native"),
+        (json!({"routingMode": "native", "ipam": {"mode": "cluster-pool"}}), "ipam.mode is cluster-pool"),
+        (json!({"routingMode": "native", "tunnelProtocol": "geneve"}), "tunnelProtocol is geneve"),
+        (json!({"routingMode": "native", "tunnelPort": 7000}), "tunnelPort is 7000"),
+    ] {
+        let error = said(options).unwrap_err();
+        assert!(error.contains(changed), "{error}");
+    }
+}
+
+#[test]
+fn ports_and_modules_are_those_of_the_options() {
+    let of = |options: Value| {
+        let (site, _) = cilium(options, |_| ());
+        let traits = network::of(&site.cluster);
+        (traits.udp_ports.to_vec(), traits.modules.to_vec())
+    };
+    let wireguard = json!({"enabled": true, "type": "wireguard"});
+    assert_eq!(of(json!({})), (vec![8472], vec![]));
+    assert_eq!(of(json!({"tunnelProtocol": "geneve"})), (vec![6081], vec![]));
+    assert_eq!(of(json!({"routingMode": "native"})), (vec![], vec![]));
+    assert_eq!(of(json!({"tunnelPort": 7000})), (vec![], vec![]));
+    assert_eq!(of(json!({"encryption": wireguard})), (vec![8472, 51871], vec!["wireguard"]));
+    assert_eq!(
+        of(json!({"encryption": wireguard, "tunnelProtocol": "geneve"})),
+        (vec![6081, 51871], vec!["wireguard"])
+    );
+    assert_eq!(of(json!({"encryption": wireguard, "routingMode": "native"})), (vec![51871], vec!["wireguard"]));
+}
+
+#[test]
+fn keys_of_ipsec_cannot_be_there_before_the_network() {
+    let mut cluster = sample::fleet(1, 1);
+    cluster.network.plugin = NetworkPlugin::Cilium;
+    cluster.network.options = json!({"encryption": {"enabled": true}}).as_object().unwrap().clone();
+    let error = Site::of(cluster).create().unwrap_err().to_string();
+    assert!(error.contains("IPsec") && error.contains("type: wireguard"), "{error}");
+}
+
+#[test]
+fn every_node_needs_room_for_the_networks_images_whatever_registry_there_is() {
+    let needed = |size: u64| {
+        let (mut site, _) = cilium(json!({}), |_| ());
+        for facts in site.facts.values_mut() {
+            facts.disks.iter_mut().for_each(|disk| disk.free = 0);
+        }
+        for artifact in site.manifest.artifacts.iter_mut().filter(|a| a.name.starts_with("quay.io/cilium/")) {
+            artifact.blobs.iter_mut().for_each(|blob| blob.size = size);
+        }
+        let found = preflight(&site.cx()).into_iter();
+        found
+            .filter(|one| one.check == "space" && one.host.as_deref() == Some("node2"))
+            .map(|one| one.needed)
+            .collect::<Vec<_>>()
+    };
+    assert_ne!(needed(1 << 20), needed(4 << 30));
 }

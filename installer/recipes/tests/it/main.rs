@@ -24,6 +24,7 @@ mod fields;
 mod flannel;
 mod from_backup;
 mod golden;
+mod harbor_start;
 mod isulad;
 mod logins;
 mod matrix;

@@ -266,6 +266,63 @@ async fn names_that_collide_after_the_map() {
     assert!(text.contains("--namespace-override"), "{text}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_would_have_one_tag() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut maker = Maker::new(&ONE);
+    maker.file("Read Me.txt", b"one");
+    maker.file("Read_Me.txt", b"another");
+    let bundle = maker.bundle(folder.path());
+    let (text, code) = fails(&bundle, &options(folder.path(), "127.0.0.1:1")).await;
+    assert_eq!(code, 20, "{text}");
+    assert!(text.contains("Read Me.txt") && text.contains("Read_Me.txt") && text.contains("another name"), "{text}");
+    assert!(!text.contains("--namespace-override"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_without_the_right_to_push() {
+    let registry = Registry::start(Setup::default());
+    let choose = |seen: &Seen, _: usize| match seen.method.as_str() {
+        "POST" => error(403, "DENIED", "requested access to the resource is denied"),
+        _ => Fault::None,
+    };
+    let proxy = Proxy::before(&registry.address, choose).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path(), &proxy.address);
+    options.dry_run = true;
+    let (text, code) = fails(&bundle(folder.path()), &options).await;
+    assert_eq!(code, 43, "{text}");
+    assert!(text.contains("may not push"), "{text}");
+}
+
+/// The words of an address are not those of an answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_login_to_a_project_whose_name_says_something_else() {
+    let setup = Setup { password: true, tls: true, ..Setup::default() };
+    let registry = Registry::start(setup);
+    for project in ["immutable", "read-only", "manifest_blob_unknown"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = options_for(folder.path(), &registry, setup);
+        options.naming.target = format!("{}/{project}", registry.address).parse().unwrap();
+        options.connection.credentials = login(&registry.address, "sesame shut");
+        let (text, code) = fails(&bundle(folder.path()), &options).await;
+        assert_eq!(code, 43, "{text}");
+        assert!(text.contains("docker login"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_for_another_name() {
+    let setup = Setup { tls: true, ..Setup::default() };
+    let registry = Registry::start(setup);
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options_for(folder.path(), &registry, setup);
+    let port = registry.address.rsplit(':').next().unwrap();
+    options.naming.target = format!("localhost:{port}/mirror").parse().unwrap();
+    let (text, _) = fails(&bundle(folder.path()), &options).await;
+    assert!(text.contains("is for other names than localhost") && !text.contains("--ca-file"), "{text}");
+}
+
 /// Nobody judges what is attached: under another tag it would be an image, and outside of its repository anybody's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tag_of_something_attached_that_is_not_cosigns() {

@@ -75,6 +75,12 @@ impl Registry {
         self.dir.path().join("data/docker/registry/v2/blobs/sha256")
     }
 
+    /// Takes a tag away; what it named stays.
+    pub fn forget_tag(&self, repository: &str, tag: &str) {
+        let repositories = self.dir.path().join("data/docker/registry/v2/repositories");
+        std::fs::remove_dir_all(repositories.join(repository).join("_manifests/tags").join(tag)).unwrap();
+    }
+
     /// What is under a tag or digest, byte for byte, as skopeo reads it.
     pub fn raw(&self, name: &str) -> Vec<u8> {
         let mut command = Command::new("skopeo");

@@ -141,8 +141,36 @@ async fn a_dry_run_changes_nothing_and_says_what_would_be_sent() {
     let seeded = run(&bundle, &options).await.unwrap();
     assert_eq!((seeded.count(State::Missing), seeded.totals.blobs_sent), (1, 2));
     let seen = proxy.seen.lock().unwrap();
-    assert!(seen.iter().all(|seen| matches!(seen.method.as_str(), "GET" | "HEAD")), "{seen:?}");
+    // Whether it may be pushed to is asked by an upload that is cancelled.
+    let asks = |seen: &crate::proxy::Seen| match seen.method.as_str() {
+        "GET" | "HEAD" => true,
+        "POST" | "DELETE" => seen.target.contains("/blobs/uploads/") && seen.body == 0,
+        _ => false,
+    };
+    assert!(seen.iter().all(asks), "{seen:?}");
     assert!(!registry.blobs().exists());
+}
+
+/// A program that ends between a signature and the list in which it is looked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_referrers_that_a_seed_before_did_not_write_is_written_by_the_next() {
+    let registry = Registry::start(Setup::default());
+    let proxy = Proxy::before(&registry.address, |_, _| Fault::None).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut maker = Maker::new(&ONE);
+    let app = maker.image("quay.io/a/app:1", &[noise(1, 5000)], 0);
+    let [one, other] = [1, 2].map(|_| maker.attach("quay.io/a/app:1", &app.target, false).to_string());
+    let bundle = maker.bundle(folder.path());
+    let options = options(folder.path(), &proxy.address);
+    run(&bundle, &options).await.unwrap();
+    let list = format!("sha256-{}", app.target.digest.hex());
+    registry.forget_tag("mirror/quay.io/a/app", &list);
+    run(&bundle, &options).await.unwrap();
+    let listed = String::from_utf8(registry.raw(&format!("mirror/quay.io/a/app:{list}"))).unwrap();
+    assert!(listed.contains(&one) && listed.contains(&other), "{listed}");
+    proxy.forget();
+    run(&bundle, &options).await.unwrap();
+    assert_eq!(proxy.count("PUT", ""), 0, "what is listed is not pushed again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -31,6 +31,14 @@ pub(crate) struct Helm {
     folder: tempfile::TempDir,
 }
 
+/// A helm in a bundle.
+pub(crate) struct Packed {
+    bundle: Bundle,
+    blob: Digest,
+    /// Of the archive that the blob is.
+    member: Option<String>,
+}
+
 /// What to render.
 pub(crate) struct Job<'a> {
     pub name: &'a str,
@@ -44,40 +52,50 @@ pub(crate) struct Job<'a> {
     pub upgrade: bool,
 }
 
-impl Helm {
-    /// The bundle's, below a folder in which programs can be run; none if it has none for this machine.
-    pub(crate) async fn of(bundle: &Bundle, catalogue: &Catalogue, folder: &Path) -> io::Result<Option<Self>> {
+impl Packed {
+    /// None if the bundle has none for this machine.
+    pub(crate) fn of(bundle: &Bundle, catalogue: &Catalogue) -> Option<Self> {
         let arch = match (std::env::consts::OS, std::env::consts::ARCH) {
             ("linux", "x86_64") => Arch::Amd64,
             ("linux", "aarch64") => Arch::Arm64,
-            _ => return Ok(None),
+            _ => return None,
         };
         let key = ArtifactKey::Binary(Program::Helm);
         let for_here = |platform: Option<kubexm_spec::Platform>| platform.is_none_or(|platform| platform.arch == arch);
         let mut artifacts = bundle.manifest().artifacts.iter();
-        let artifact = artifacts.find(|artifact| artifact.key == key && for_here(artifact.platform));
-        let (Some(artifact), Some(component)) = (artifact, catalogue.component(Program::Helm)) else { return Ok(None) };
-        std::fs::create_dir_all(folder)?;
-        let folder = tempfile::Builder::new().prefix(".helm-").tempdir_in(folder)?;
-        let program = folder.path().join("helm");
-        let content = bundle.blob(&artifact.digest).map_err(io::Error::other)?;
-        let member = match component.payload(&artifact.version, arch) {
+        let artifact = artifacts.find(|artifact| artifact.key == key && for_here(artifact.platform))?;
+        let member = match catalogue.component(Program::Helm)?.payload(&artifact.version, arch) {
             Payload::Raw(_) => None,
             Payload::Archive(archive) => {
                 let member = archive.members.into_iter().find(|(_, name)| name == "helm").map(|(path, _)| path);
                 Some(member.unwrap_or_default())
             }
         };
-        make(content, member.as_deref(), &program)?;
+        Some(Self { bundle: bundle.clone(), blob: artifact.digest.clone(), member })
+    }
+
+    /// Below a folder in which programs can be run.
+    pub(crate) async fn unpacked(self, folder: PathBuf) -> io::Result<Helm> {
+        let unpack = move || {
+            std::fs::create_dir_all(&folder)?;
+            let folder = tempfile::Builder::new().prefix(".helm-").tempdir_in(folder)?;
+            let program = folder.path().join("helm");
+            let content = self.bundle.blob(&self.blob).map_err(io::Error::other)?;
+            make(content, self.member.as_deref(), &program)?;
+            Ok::<_, io::Error>(Helm { program, folder })
+        };
+        let helm = tokio::task::spawn_blocking(unpack).await.map_err(io::Error::other)??;
         // A home may be on a file system from which nothing is run.
-        let mut tried = Command::new(&program);
-        tried.args(["version", "--short"]).env_clear().env("HOME", folder.path());
+        let mut tried = Command::new(&helm.program);
+        tried.args(["version", "--short"]).env_clear().env("HOME", helm.folder.path());
         match within_limits(tried, String::new()).await? {
-            (true, ..) => Ok(Some(Self { program, folder })),
+            (true, ..) => Ok(helm),
             (false, _, stderr) => Err(io::Error::other(printable(&stderr))),
         }
     }
+}
 
+impl Helm {
     /// Everything that an install would create, but tests: templates, definitions and hooks. The error is what helm says.
     pub(crate) async fn render(&self, bundle: &Bundle, job: &Job<'_>) -> Result<Vec<Value>, String> {
         let all = self.documents(bundle, job, true).await?;

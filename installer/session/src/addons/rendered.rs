@@ -16,6 +16,7 @@ use kubexm_spec::cluster::NetworkPlugin;
 use kubexm_spec::{ExitCode, KubernetesVersion, one_line, rendering};
 use serde_json::Value;
 
+use super::ahead::Ahead;
 use super::classes::second_default;
 use super::helm::{Helm, Job};
 use super::installed;
@@ -83,18 +84,20 @@ pub(crate) fn of_file(opened: &Opened, plan: &Plan, op: &Manifests) -> Option<Ve
     documents::read(&text).ok().map(objects::flattened)
 }
 
+/// The release of this name that the cluster has, whoever installed it.
+fn installed<'r>(running: Option<&'r InstalledAddons>, release: &HelmRelease) -> Option<&'r InstalledAddon> {
+    running?.addons.iter().find(|one| {
+        one.kind == InstalledKind::Helm
+            && (one.name.as_str(), one.namespace.as_str()) == (release.name.as_str(), release.namespace.as_str())
+    })
+}
+
 /// Whether the cluster has a release already as it is planned.
 pub(crate) fn is_installed(running: Option<&InstalledAddons>, release: &HelmRelease, input: &ReleaseInput) -> bool {
     let label: String = release.chart.hex().chars().take(LABEL).collect();
     let values = rendering::digest(&comparable(&input.values));
-    running.is_some_and(|running| {
-        running.addons.iter().any(|one| {
-            one.kind == InstalledKind::Helm
-                && (one.name.as_str(), one.namespace.as_str()) == (release.name.as_str(), release.namespace.as_str())
-                && one.status == "deployed"
-                && one.source.as_deref() == Some(&*label)
-                && one.values == Some(values)
-        })
+    installed(running, release).is_some_and(|one| {
+        one.status == "deployed" && one.source.as_deref() == Some(&*label) && one.values == Some(values)
     })
 }
 
@@ -120,13 +123,11 @@ impl<'a> Renderer<'a> {
     pub(crate) async fn of(
         session: &Session<'_>,
         opened: &'a Opened,
-        home: &ClusterHome,
+        (home, helm): (&ClusterHome, &Ahead),
         running: Option<&InstalledAddons>,
     ) -> Result<Option<Self>, SessionError> {
-        // Beside the clusters' folders: one that only looks makes none.
-        let folder = home.folder.parent().unwrap_or(&home.folder);
         let found = match opened.may_run_here() {
-            true => Helm::of(opened.bundle(), opened.catalogue(), folder).await,
+            true => helm.helm(opened, home).await,
             false => Ok(None),
         };
         let of_bundle = opened.bundle().manifest().cluster.as_ref().map(|cluster| cluster.kubernetes.clone());
@@ -141,7 +142,7 @@ impl<'a> Renderer<'a> {
             Ok(None) => {
                 format!("the bundle has none for this machine, {}/{}", std::env::consts::OS, std::env::consts::ARCH)
             }
-            Err(error) => format!("below {}: {error}", folder.display()),
+            Err(error) => format!("below {}: {error}", home.programs().display()),
         };
         events::note(
             session.events,
@@ -189,12 +190,18 @@ impl<'a> Renderer<'a> {
     }
 
     /// Every release of these, side by side, with kinds that none of them has added to; by their positions among these.
-    async fn ahead(&self, all: &[&Planned<'_>], apis: &[String], upgrade: bool) -> BTreeMap<usize, Rendering> {
+    async fn ahead(
+        &self,
+        all: &[&Planned<'_>],
+        apis: &[String],
+        running: Option<&InstalledAddons>,
+    ) -> BTreeMap<usize, Rendering> {
         let releases = all.iter().enumerate().filter_map(|(at, one)| match &one.content {
-            Content::Release(release, input) => Some((at, release, input)),
+            Content::Release(release, input) => Some((at, release, input, installed(running, release).is_some())),
             Content::Objects(_) => None,
         });
-        let jobs = releases.map(async |(at, release, input)| (at, self.once(release, input, apis, upgrade).await));
+        let jobs =
+            releases.map(async |(at, release, input, upgrade)| (at, self.once(release, input, apis, upgrade).await));
         stream::iter(jobs).buffer_unordered(AT_ONCE).collect().await
     }
 }
@@ -206,7 +213,7 @@ type Rendering = Result<Vec<Value>, String>;
 pub(crate) async fn check(
     session: &Session<'_>,
     opened: &Opened,
-    (home, fleet): (&ClusterHome, &Fleet),
+    (home, fleet, helm): (&ClusterHome, &Fleet, &Ahead),
     plan: &Plan,
     joined: bool,
 ) -> Result<(), SessionError> {
@@ -239,20 +246,17 @@ pub(crate) async fn check(
     if !all.iter().any(changes) {
         return Ok(());
     }
+    let mut wrong = Problems::default();
+    all.iter().for_each(|one| wrong.foreign(one, running.as_ref()));
     events::phase(session.events, "render");
     let of_chart = |one: &Planned<'_>| matches!(one.content, Content::Release(..)) && changes(one);
     let renderer = match all.iter().any(of_chart) {
         false => None,
         true => {
-            match Renderer::of(session, opened, home, running.as_ref().filter(|_| plan.pipeline != Pipeline::Upgrade))
-                .await?
-            {
-                None => return Ok(()),
-                renderer => renderer,
-            }
+            let running = running.as_ref().filter(|_| plan.pipeline != Pipeline::Upgrade);
+            Renderer::of(session, opened, (home, helm), running).await?
         }
     };
-    let mut wrong = Problems::default();
     let mut kinds = kinds(opened, plan.pipeline, running.as_ref());
     if opened.cluster().network.plugin == NetworkPlugin::Cilium {
         // Its operator registers them when it starts.
@@ -268,16 +272,17 @@ pub(crate) async fn check(
             found.push((one, objects));
         }
     }
-    let (upgrade, apis) = (running.is_some(), kinds.apis());
+    let apis = kinds.apis();
     let charts: Vec<&Planned<'_>> = all.iter().filter(|one| of_chart(one)).collect();
     let mut ahead = match &renderer {
-        Some(renderer) => renderer.ahead(&charts, &apis, upgrade).await,
+        Some(renderer) => renderer.ahead(&charts, &apis, running.as_ref()).await,
         None => BTreeMap::new(),
     };
     for (at, one) in charts.into_iter().enumerate() {
         let (Content::Release(release, input), Some(renderer)) = (&one.content, &renderer) else { continue };
         // What one before it defines may change it, and one that has failed may have had too little of the machine.
         let first = ahead.remove(&at).filter(|first| first.is_ok() && kinds.apis() == apis);
+        let upgrade = installed(running.as_ref(), release).is_some();
         match renderer.render(release, input, &mut kinds, (upgrade, first)).await {
             Ok(objects) => {
                 wrong.images(one, input, &objects);
@@ -294,7 +299,9 @@ pub(crate) async fn check(
             wrong.add(ExitCode::Config, text);
         }
     }
-    for (one, objects) in found.iter().filter(|(one, _)| changes(one)) {
+    // What charts define is not known where none of them could be rendered.
+    let is_blind = renderer.is_none() && all.iter().any(of_chart);
+    for (one, objects) in found.iter().filter(|(one, _)| !is_blind && changes(one)) {
         wrong.kinds(one, objects, &found, &Served { kinds: &kinds, running: running.as_ref(), order: &order, plan });
     }
     wrong.result()
@@ -325,6 +332,22 @@ struct Problems(Vec<(ExitCode, String)>);
 impl Problems {
     fn add(&mut self, code: ExitCode, text: String) {
         self.0.push((code, text));
+    }
+
+    /// A release that somebody else has installed is not taken over.
+    fn foreign(&mut self, one: &Planned<'_>, running: Option<&InstalledAddons>) {
+        let Content::Release(release, _) = &one.content else { return };
+        let Some(other) = installed(running, release).filter(|other| !other.ours) else { return };
+        let HelmRelease { name, namespace, .. } = release;
+        self.add(
+            ExitCode::Preflight,
+            format!(
+                "the release {name} in namespace {namespace} was not installed by kubexm (chart {}, {}) and is left as it is; give the \
+                 add-on another name or namespace in cluster.yaml, or remove the release: helm uninstall {name} --namespace {namespace}",
+                other.chart.as_deref().unwrap_or("unknown"),
+                other.status
+            ),
+        );
     }
 
     fn images(&mut self, one: &Planned<'_>, input: &ReleaseInput, objects: &[Value]) {

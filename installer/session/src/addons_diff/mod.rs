@@ -115,7 +115,7 @@ impl<S: Subject> Checked<'_, S> {
             Content::Objects(_) => false,
         };
         let renderer = match all.iter().any(is_new) {
-            true => Renderer::of(session, opened, &self.site.home, Some(&running)).await?,
+            true => Renderer::of(session, opened, (&self.site.home, &self.site.helm), Some(&running)).await?,
             false => None,
         };
         let mut kinds = Kinds::of(Some(running.apis.clone()));

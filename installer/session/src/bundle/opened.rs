@@ -269,6 +269,11 @@ impl Opened {
         Self { new_registry_ca, ..self }
     }
 
+    /// What it is used for.
+    pub(crate) const fn pipeline(&self) -> Pipeline {
+        self.pipeline
+    }
+
     /// Lets preflight accept what a pipeline changes of a running cluster.
     #[must_use]
     pub fn for_pipeline(self, pipeline: Pipeline) -> Self {

@@ -7,6 +7,7 @@ use kubexm_recipes::Identity;
 use super::findings::Findings;
 use super::subject::{BundleSurvey, Subject};
 use crate::access::Access;
+use crate::addons::Ahead;
 use crate::authorities::{Authorities, Hosts};
 use crate::connected_cluster::ConnectedCluster;
 use crate::error::SessionError;
@@ -45,9 +46,10 @@ impl Session<'_> {
         };
         // Under the lock, so that no other run of this controller can change the record in between.
         subject.check_remembered(self)?;
+        let helm = Ahead::begin(subject.bundle(), &home);
         let reach = Reach { access, bundle: subject.bundle(), hosts, holder: &holder };
         let fleet = Fleet::connect(self, reach, unreachable).await?;
-        let site = ConnectedCluster { session: self, subject, fleet, home, lock };
+        let site = ConnectedCluster { session: self, subject, fleet, home, helm, lock };
         let survey = match self.check_interrupt() {
             Ok(()) => site.subject.survey(self, &site.fleet).await,
             Err(interrupted) => Err(interrupted),

@@ -12,6 +12,7 @@ use super::driver::RunDriver;
 use super::ended::{Direction, Ended};
 use super::loaded::Loaded;
 use super::{adopted, secrets, select};
+use crate::addons::Ahead;
 use crate::authorities::Authorities;
 use crate::bundle::opened::{Opened, Verified};
 use crate::confirm::{Change, Question};
@@ -112,7 +113,7 @@ impl<'s, S: Startable> Loaded<'s, S> {
         adopted::check(session, &fleet, subject.cluster(), of_run).await?;
         not_pruned_since(session, &fleet, of_run).await?;
         fleet.keep(session.events).await;
-        let site = ConnectedCluster { session, subject, fleet, home, lock: Some(lock) };
+        let site = ConnectedCluster { session, subject, fleet, home, helm: Ahead::default(), lock: Some(lock) };
         Ok(Running { site, plan, run: Some(run), options, operator: None })
     }
 }
@@ -124,7 +125,7 @@ impl<S: Startable> Running<'_, S> {
     /// The run could not continue, or the kubeconfig of a running cluster could not be fetched.
     pub async fn finish(self) -> Result<Ended, SessionError> {
         let Self { site, plan, run, options, operator } = self;
-        let ConnectedCluster { session, subject, fleet, home, lock } = site;
+        let ConnectedCluster { session, subject, fleet, home, lock, .. } = site;
         let driver = RunDriver {
             session,
             cluster: subject.cluster(),
