@@ -71,7 +71,7 @@ impl Packed {
                 Some(member.unwrap_or_default())
             }
         };
-        Some(Self { bundle: bundle.clone(), blob: artifact.digest.clone(), member })
+        Some(Self { bundle: bundle.clone(), blob: artifact.digest, member })
     }
 
     /// Below a folder in which programs can be run.
