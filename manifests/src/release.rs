@@ -28,7 +28,7 @@ pub struct Release {
     /// kubeadm's constants, ranges ascending and without gaps; the last is open.
     pub patches: Vec<PatchRange>,
     /// Tag of the etcd that clusters of this minor run where kubeadm's own is older: the etcd of the next minor takes members only
-    /// from there.
+    /// from there, or the minor before has come to that one, and no etcd goes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_before_next: Option<String>,
     /// Versions used when the user names none: components by name without `v`, flannel's images by tag.

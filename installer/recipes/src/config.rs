@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::context::PlanContext;
 use crate::error::RecipeError;
-use crate::{network, runtime};
+use crate::{minors, network, runtime};
 
 /// Addresses of the service network that are in use: 1 is the API's service, 10 is DNS.
 const SERVICES: [u32; 2] = [1, 10];
@@ -61,5 +61,8 @@ pub fn check(cx: &PlanContext<'_>) -> Vec<RecipeError> {
             problems.extend(cx.kubeadm_api(*platform).err());
         }
     }
+    let versions = cx.manifest.platforms.iter().filter_map(|platform| cx.kubernetes_version(*platform).ok());
+    let version = versions.filter_map(|version| version.parse().ok()).next();
+    problems.extend(version.iter().flat_map(|version| minors::refused(cx, version)));
     problems
 }

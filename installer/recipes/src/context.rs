@@ -12,12 +12,10 @@ use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program
 use crate::backup_source::BackupSource;
 use crate::charts::CarriedCharts;
 use crate::error::RecipeError;
+use crate::minors::INSTALLABLE;
 use crate::packages::CarriedPackages;
 use crate::signed::SignedCertificates;
 use crate::time_servers::is_server;
-
-/// Kubernetes minor versions that recipes install (`installable` in the catalogue).
-pub const INSTALLABLE: [&str; 4] = ["1.33", "1.34", "1.35", "1.36"];
 
 /// The whole input of a recipe: recipes do no IO.
 #[derive(Clone, Copy, Debug)]
@@ -246,13 +244,15 @@ impl<'a> PlanContext<'a> {
             missing: vec![format!("catalogue entry for Kubernetes {version}")],
         })?;
         if !release.installable {
-            return Err(RecipeError::Unsupported {
-                what: format!("installing Kubernetes {}", release.minor),
-                hint: format!(
-                    "name one of {} in spec.kubernetes.version and build the bundle again",
-                    INSTALLABLE.join(", ")
-                ),
-            });
+            let hint = match INSTALLABLE.contains(&release.minor.as_str()) {
+                true => "build the bundle again: the kubexm-bundle that made it knew of no recipe for this version"
+                    .to_owned(),
+                false => {
+                    let known = INSTALLABLE.join(", ");
+                    format!("name one of {known} in spec.kubernetes.version and build the bundle again")
+                }
+            };
+            return Err(RecipeError::Unsupported { what: format!("installing Kubernetes {}", release.minor), hint });
         }
         Ok(&release.kubeadm_api)
     }

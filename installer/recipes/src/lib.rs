@@ -18,6 +18,7 @@ pub mod from_backup;
 mod identity;
 mod image_registry;
 pub mod mesh;
+pub mod minors;
 pub mod modules;
 pub mod network;
 pub mod packages;

@@ -18,7 +18,7 @@ use super::proxy::CA;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
-use crate::{paths, yaml};
+use crate::{minors, paths, yaml};
 
 /// Its pod, the pod's container, the manifest, and the feature of the catalogue with its image.
 const NAME: &str = KUBE_VIP.0;
@@ -61,7 +61,8 @@ pub fn before_init(draft: &mut Draft<'_>, first: &PlannedHost<'_>) -> Result<Opt
     if first.facts.joined {
         return Ok(None);
     }
-    let Some(files) = files(draft, first, SUPER_ADMIN, &[ADMIN])? else { return Ok(None) };
+    let kubeconfig = if minors::of(draft.cx, first)? < minors::SUPER_ADMIN { ADMIN } else { SUPER_ADMIN };
+    let Some(files) = files(draft, first, kubeconfig, &[ADMIN])? else { return Ok(None) };
     let folders = [(KUBERNETES, 0o755), (paths::STATIC_PODS, 0o700)];
     let step = Step::on(first.name(), "balancer.before-init", "Prepare kube-vip for kubeadm's init")
         // It goes as a whole where it was not there before. By the record of the init alone, which finds the manifest in it, a reset

@@ -17,7 +17,7 @@ use crate::context::{PlannedHost, is_host_local};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::templates::template;
-use crate::{paths, templates, yaml};
+use crate::{minors, paths, templates, yaml};
 
 /// The path of the resolv.conf that kubelet gives to pods: one of the node's, or kubexm's if pods cannot use those.
 ///
@@ -65,8 +65,9 @@ pub const COREDNS: &str = "coredns";
 /// Most servers that a resolv.conf can list (resolv.conf(5), MAXNS).
 const MAX_SERVERS: usize = 3;
 
-/// CoreDNS' ConfigMap with kubexm's own Corefile, which forwards to servers that the nodes have: one list for each.
-pub fn config_map(cluster: &Cluster, servers: &[Vec<IpAddr>]) -> Result<String, RecipeError> {
+/// CoreDNS' ConfigMap with kubexm's own Corefile, which forwards to servers that the nodes have: one list for each. `minor`: of its
+/// Kubernetes, if that is known; the Corefile of the oldest works with all.
+pub fn config_map(cluster: &Cluster, servers: &[Vec<IpAddr>], minor: Option<u32>) -> Result<String, RecipeError> {
     let mut upstream: Vec<String> = Vec::new();
     for server in servers.iter().flatten().map(ToString::to_string) {
         if !upstream.contains(&server) && upstream.len() < MAX_SERVERS {
@@ -74,7 +75,8 @@ pub fn config_map(cluster: &Cluster, servers: &[Vec<IpAddr>]) -> Result<String, 
         }
     }
     let dns_domain = cluster.kubernetes.as_ref().ok_or(RecipeError::NoCluster)?.dns_domain.as_str();
-    let corefile = templates::render(template!("Corefile"), context! { dns_domain, upstream })?;
+    let leaves_out = minor.is_some_and(|minor| minor >= minors::CACHE_LEAVES_OUT);
+    let corefile = templates::render(template!("Corefile"), context! { dns_domain, upstream, leaves_out })?;
     let object = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -99,7 +101,7 @@ pub fn corefile(
     if servers.iter().all(|own| !own.is_empty()) {
         return Ok(None);
     }
-    let text = draft.text(config_map(cx.cluster, &servers)?);
+    let text = draft.text(config_map(cx.cluster, &servers, Some(minors::of(cx, first)?))?);
     let step = Step::on(first.name(), "dns.corefile", "Configure CoreDNS for nodes without a resolver")
         .ensure(KubeObject::new(COREDNS, text))
         .retries(3)

@@ -5,14 +5,15 @@ use kubexm_plan::{Step, StepId, Undo};
 use kubexm_spec::cluster::EtcdKind;
 use serde_json::json;
 
-use crate::context::PlannedHost;
+use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::control_plane::{etcd_folder, ignored, state_dirs};
 use crate::modules::dns;
 use crate::modules::join_slots::Slots;
+use crate::modules::kubeadm_config::OfNode;
 use crate::modules::{kubeadm_config, node_object, site_certificates};
-use crate::{paths, runtime, selinux, yaml};
+use crate::{minors, paths, runtime, selinux, yaml};
 
 /// The cluster has one KubeletConfiguration, written for the first control plane. A node whose resolv.conf
 /// has another path gets a patch: kubelet starts no pod when the configured resolv.conf does not exist. A control plane whose
@@ -26,7 +27,7 @@ pub fn patch(
         return Ok(None);
     }
     let mut files = Vec::new();
-    if let Some(path) = own_resolv_conf(draft, first, node)? {
+    if let Some(path) = patched_resolv_conf(draft, first, node)? {
         let text = yaml::documents("kubelet patch", &[json!({"resolvConf": path})])?;
         files.push(draft.file(paths::KUBELET_PATCH, 0o644, text));
     }
@@ -47,7 +48,20 @@ pub fn patch(
 /// Whether kubeadm gets patches on this node.
 pub fn is_patched(draft: &Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'_>) -> Result<bool, RecipeError> {
     let pods = node.roles.control_plane && selinux::confines(draft.cx.cluster);
-    Ok(pods || own_resolv_conf(draft, first, node)?.is_some())
+    Ok(pods || patched_resolv_conf(draft, first, node)?.is_some())
+}
+
+fn patched_resolv_conf(
+    draft: &Draft<'_>,
+    first: &PlannedHost<'_>,
+    node: &PlannedHost<'_>,
+) -> Result<Option<&'static str>, RecipeError> {
+    if knows_patch(draft.cx, node)? { own_resolv_conf(draft, first, node) } else { Ok(None) }
+}
+
+/// Whether kubeadm patches kubelet's configuration; otherwise the node gets a flag.
+fn knows_patch(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<bool, RecipeError> {
+    Ok(minors::of(cx, node)? >= minors::KUBELET_PATCHES)
 }
 
 fn own_resolv_conf(
@@ -68,7 +82,8 @@ pub fn step(draft: &mut Draft<'_>, first: &PlannedHost<'_>, node: &PlannedHost<'
     let cx = draft.cx;
     let slots = Slots::of(draft, first, node.roles.control_plane);
     let patches = is_patched(draft, first, node)?.then_some(paths::KUBEADM_PATCHES);
-    let config = draft.text(kubeadm_config::join(cx, first, node, &slots, patches)?);
+    let resolv_conf = if knows_patch(cx, node)? { None } else { own_resolv_conf(draft, first, node)? };
+    let config = draft.text(kubeadm_config::join(cx, first, node, &slots, &OfNode { patches, resolv_conf })?);
     // kubelet's credentials are there before the join: nobody would sign what it asks for.
     let given = cx.cluster.external_ca().map(|_| site_certificates::IGNORED_BY_JOIN);
     let title =

@@ -6,21 +6,19 @@ use std::net::SocketAddr;
 
 use ipnet::IpNet;
 use kubexm_spec::cluster::{API_PORT, Kubernetes, ProxyMode};
-use kubexm_spec::{ClusterImage, Digest, KubernetesVersion, depot};
+use kubexm_spec::{ClusterImage, Digest, depot};
 use serde_json::{Value, json};
 
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 use crate::modules::join_slots::Slots;
 use crate::modules::{audit, dns, endpoint, etcd_client};
-use crate::{network, paths, runtime, selinux, yaml};
+use crate::{minors, network, paths, runtime, selinux, yaml};
 
 /// Taint that keeps users' pods off a control plane; kubeadm's own.
 pub const TAINT: &str = "node-role.kubernetes.io/control-plane";
 /// The phase of kubeadm that makes kube-proxy.
 pub const PROXY_PHASE: &str = "addon/kube-proxy";
-/// Registry of all images of a kubeadm cluster (`imageRepository`).
-const IMAGE_REPOSITORY: &str = "registry.k8s.io";
 
 /// The config of `kubeadm init` on this node.
 pub fn init(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<String, RecipeError> {
@@ -47,6 +45,15 @@ fn whole(cx: &PlanContext<'_>, node: &PlannedHost<'_>, ends_watches: bool) -> Re
     yaml::documents("kubeadm config", &documents)
 }
 
+/// What a node has otherwise than the first control plane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OfNode<'a> {
+    /// Folder of kubeadm's patches.
+    pub patches: Option<&'a str>,
+    /// kubelet's resolv.conf, where kubeadm knows no patch for it.
+    pub resolv_conf: Option<&'a str>,
+}
+
 /// The config of `kubeadm join` on this node, with placeholders for the values that the first control plane makes.
 /// Discovery uses the address of that control plane: a name or a load balancer may not work yet.
 pub fn join(
@@ -54,7 +61,7 @@ pub fn join(
     first: &PlannedHost<'_>,
     node: &PlannedHost<'_>,
     slots: &Slots,
-    patches: Option<&str>,
+    own: &OfNode<'_>,
 ) -> Result<String, RecipeError> {
     let mut config = json!({
         "apiVersion": api(cx, node)?,
@@ -64,7 +71,7 @@ pub fn join(
             "token": slots.token.placeholder(),
             "caCertHashes": [slots.ca_hash.placeholder()],
         }},
-        "nodeRegistration": joining(cx, node)?,
+        "nodeRegistration": joining(cx, node, own)?,
     });
     if node.roles.control_plane {
         config["controlPlane"] = json!({"localAPIEndpoint": local_endpoint(node)});
@@ -72,7 +79,7 @@ pub fn join(
     if let Some(key) = &slots.certificate_key {
         config["controlPlane"]["certificateKey"] = json!(key.placeholder());
     }
-    if let Some(directory) = patches {
+    if let Some(directory) = own.patches {
         config["patches"] = json!({"directory": directory});
     }
     yaml::documents("kubeadm join config", &[config])
@@ -87,8 +94,10 @@ fn local_endpoint(node: &PlannedHost<'_>) -> Value {
     json!({"advertiseAddress": node.ip.to_string(), "bindPort": API_PORT})
 }
 
-fn registration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
+fn registration(cx: &PlanContext<'_>, node: &PlannedHost<'_>, own: &OfNode<'_>) -> Result<Value, RecipeError> {
     let mut flags = vec![("node-ip", node.ips(cx.cluster)?)];
+    // As a flag it goes before the field of KubeletConfiguration.
+    flags.extend(own.resolv_conf.map(|path| ("resolv-conf", path.to_owned())));
     if cx.cluster.external_ca().is_some() {
         // kubeadm overwrites the field of KubeletConfiguration. Nobody would sign what kubelet asks for.
         flags.push(("rotate-certificates", "false".to_owned()));
@@ -103,18 +112,23 @@ fn registration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, R
     // A control plane that is a worker too never gets the taint, so CoreDNS can be scheduled at once.
     if node.roles.worker {
         registration["taints"] = json!([]);
+    } else if node.roles.control_plane && minors::of(cx, node)? < minors::ONE_TAINT {
+        registration["taints"] = json!([own_taint()]);
     }
     Ok(registration)
 }
 
+fn own_taint() -> Value {
+    json!({"key": TAINT, "effect": "NoSchedule"})
+}
+
 /// With the host's taints, so that no pod is scheduled there before they are set. The config of `init` does not have them: a taint that
 /// is added later would make it another one, and a running cluster's config does not change.
-fn joining(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Value, RecipeError> {
-    let mut registration = registration(cx, node)?;
+fn joining(cx: &PlanContext<'_>, node: &PlannedHost<'_>, own: &OfNode<'_>) -> Result<Value, RecipeError> {
+    let mut registration = registration(cx, node, own)?;
     if !node.host.taints.is_empty() {
         // A list replaces kubeadm's own taint of control planes.
-        let own =
-            (node.roles.control_plane && !node.roles.worker).then(|| json!({"key": TAINT, "effect": "NoSchedule"}));
+        let own = (node.roles.control_plane && !node.roles.worker).then(own_taint);
         let theirs = node.host.taints.iter().map(|taint| {
             let mut taint_of_node = json!({"key": taint.key, "effect": taint.effect});
             if !taint.value.is_empty() {
@@ -132,7 +146,7 @@ fn init_configuration(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Va
         "apiVersion": api(cx, node)?,
         "kind": "InitConfiguration",
         "localAPIEndpoint": local_endpoint(node),
-        "nodeRegistration": registration(cx, node)?,
+        "nodeRegistration": registration(cx, node, &OfNode::default())?,
     });
     if network::replaces_kube_proxy(cx.cluster) {
         config["skipPhases"] = json!([PROXY_PHASE]);
@@ -156,7 +170,7 @@ fn cluster_configuration(
         "kubernetesVersion": cx.kubernetes_version(node.platform)?,
         "clusterName": kubernetes.cluster_name,
         "controlPlaneEndpoint": endpoint::address(cx),
-        "imageRepository": IMAGE_REPOSITORY,
+        "imageRepository": image_repository(cx, node)?,
         "etcd": etcd(cx, node)?,
         "dns": {"imageTag": tag(cx, node, ClusterImage::Coredns)?},
         "networking": {
@@ -249,13 +263,10 @@ fn api_server(cx: &PlanContext<'_>, node: &PlannedHost<'_>, ends_watches: bool) 
 pub(crate) const WATCHES_END: &str = "shutdown-watch-termination-grace-period";
 /// Its value where cluster.yaml has none.
 pub(crate) const WATCHES_END_WITHIN: &str = "5s";
-/// The first minor version in which every API server knows it (kubernetes/kubernetes#114925).
-const WATCHES_END_SINCE: u32 = 28;
 
 /// A flag of ours, where cluster.yaml does not set it.
 fn watches_end(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<Option<(&'static str, String)>, RecipeError> {
-    let version = cx.kubernetes_version(node.platform)?.parse::<KubernetesVersion>().ok();
-    let is_known = version.is_some_and(|version| version.minor() >= WATCHES_END_SINCE);
+    let is_known = minors::of(cx, node)? >= minors::WATCHES_END;
     let is_theirs = cx.kubernetes()?.api_server_args.contains_key(WATCHES_END);
     Ok((is_known && !is_theirs).then(|| (WATCHES_END, WATCHES_END_WITHIN.to_owned())))
 }
@@ -267,6 +278,13 @@ fn arguments(cx: &PlanContext<'_>, node: &PlannedHost<'_>, flags: Vec<(&str, Str
         "v1beta3" => Value::Object(each.map(|(name, value)| (name.to_owned(), value.into())).collect()),
         _ => each.map(|(name, value)| json!({"name": name, "value": value})).collect(),
     })
+}
+
+/// Registry of all images of a kubeadm cluster, as the bundle names them: kubeadm looks for CoreDNS in another place if it is not its own
+/// default, which was k8s.gcr.io before 1.24.9.
+fn image_repository<'a>(cx: &PlanContext<'a>, node: &PlannedHost<'_>) -> Result<&'a str, RecipeError> {
+    let name = cx.image(ClusterImage::KubeApiserver, node.platform)?.name.as_str();
+    Ok(name.rsplit_once('/').map_or(name, |(repository, _)| repository))
 }
 
 /// The image tag in the bundle, so that kubeadm's built-in default cannot differ from it.

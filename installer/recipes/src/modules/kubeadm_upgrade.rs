@@ -11,7 +11,7 @@ use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
 use crate::modules::{control_plane, join, kubeadm_config};
-use crate::{network, paths, selinux};
+use crate::{minors, network, paths, selinux};
 
 /// The static pods of a control plane, by the names of their manifests.
 pub const STATIC_PODS: [(&str, ClusterImage); 4] = [
@@ -70,8 +70,8 @@ pub enum Configuration {
 }
 
 impl Configuration {
-    /// Whether kube-proxy is to be left out: kubeadm of 1.32 and later makes the one that its init has skipped (CHANGELOG-1.32, "Urgent
-    /// Upgrade Notes"). Those before, of which none is installed, know no such phase.
+    /// Whether the cluster has no kube-proxy. kubeadm of 1.32 and later makes the one that its init has skipped, unless that phase is skipped
+    /// again (CHANGELOG-1.32, "Urgent Upgrade Notes"). Those before know no such phase, and make none where its ConfigMap is not there.
     fn has_no_proxy(self, cx: &PlanContext<'_>) -> bool {
         match self {
             Self::Ours { .. } => network::replaces_kube_proxy(cx.cluster),
@@ -135,7 +135,8 @@ fn act(
         true => images(cx, node)?.into_iter().map(|(pod, image)| (pod.to_owned(), image.to_owned())).collect(),
         false => BTreeMap::new(),
     };
-    let skip_phases = if config.has_no_proxy(cx) { vec![kubeadm_config::PROXY_PHASE.to_owned()] } else { Vec::new() };
+    let skips = config.has_no_proxy(cx) && minors::of(cx, node)? >= minors::UPGRADE_PHASES;
+    let skip_phases = if skips { vec![kubeadm_config::PROXY_PHASE.to_owned()] } else { Vec::new() };
     let (same_etcd, settings) = match config {
         Configuration::Ours { same_etcd, settings } => (same_etcd, settings),
         Configuration::Theirs { .. } => (false, None),

@@ -123,8 +123,10 @@ fn same_ca(input: &PreflightInput<'_>, report: &mut Report) {
     }
 }
 
-/// What an upgrade changes on purpose, beside the settings that it brings.
-const OF_UPGRADE: [&str; 3] = ["kubernetesVersion", "etcd.local.imageTag", "dns.imageTag"];
+/// What an upgrade changes on purpose, beside the settings that it brings. The last two come with a version: 1.24.9 has images of another
+/// registry, and 1.31 a field for a cluster without kube-proxy.
+const OF_UPGRADE: [&str; 5] =
+    ["kubernetesVersion", "etcd.local.imageTag", "dns.imageTag", "imageRepository", "proxy.disabled"];
 
 /// The same of the first control plane's node.
 const TAINTS: &str = "InitConfiguration.nodeRegistration.taints";

@@ -29,6 +29,7 @@ mod isulad;
 mod logins;
 mod matrix;
 mod mesh;
+mod minors;
 mod multus;
 mod nodelocaldns;
 mod older_bundle;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::common::Site;
 use kubexm_manifests::Catalogue;
 use kubexm_plan::Plan;
-use kubexm_recipes::context::INSTALLABLE;
+use kubexm_recipes::minors::INSTALLABLE;
 use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::cluster::{Cluster, LoadBalancerMode, Registry, RegistryKind};
 use kubexm_spec::{Digest, ExitCode};
@@ -103,16 +103,20 @@ fn a_minor_that_no_recipe_was_made_for_is_refused_before_a_host_is_touched_and_t
         .map(|release| release.minor.as_str())
         .collect();
     assert_eq!(installable, INSTALLABLE, "the catalogue and the recipes disagree");
-    for release in catalogue.releases.values().filter(|release| !release.installable) {
-        let mut cluster = sample::cluster();
-        cluster.kubernetes.as_mut().unwrap().version = Some(release.minor.clone());
-        cluster.runtime.version = None;
-        let site = Site::of(cluster);
-        let refused = kubexm_recipes::config::check(&site.cx());
-        let error = refused.first().unwrap_or_else(|| panic!("{} is taken", release.minor));
-        assert!(matches!(error, RecipeError::Unsupported { .. }), "{error}");
-        assert_eq!(error.exit_code(), ExitCode::Unsupported);
-        assert!(error.to_string().contains("1.33, 1.34, 1.35, 1.36"), "{error}");
-        assert!(site.create().is_err(), "{} is planned", release.minor);
+    let mut site = Site::of(sample::cluster());
+    // As an overlay adds one.
+    let mut release = site.catalogue.releases.pop_first().unwrap().1;
+    (release.minor, release.installable) = ("1.99".to_owned(), false);
+    site.catalogue.releases.insert("1.99".to_owned(), release);
+    for artifact in &mut site.manifest.artifacts {
+        if artifact.key.to_string() == "binary/kubeadm" {
+            artifact.version = "1.99.0".to_owned();
+        }
     }
+    let refused = kubexm_recipes::config::check(&site.cx());
+    let error = refused.first().unwrap_or_else(|| panic!("it is taken"));
+    assert!(matches!(error, RecipeError::Unsupported { .. }), "{error}");
+    assert_eq!(error.exit_code(), ExitCode::Unsupported);
+    assert!(error.to_string().contains("1.24, 1.25, 1.26") && error.to_string().contains("1.35, 1.36"), "{error}");
+    assert!(site.create().is_err(), "it is planned");
 }

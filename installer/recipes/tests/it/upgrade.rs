@@ -19,6 +19,7 @@ mod adopted;
 mod adopted_refused;
 mod external_etcd;
 mod kube_proxy;
+mod minors;
 mod order;
 mod os_packages;
 mod own_etcd;

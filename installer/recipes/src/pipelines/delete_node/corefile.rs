@@ -3,7 +3,7 @@
 use kubexm_plan::ledger::not_rolled_back;
 use kubexm_plan::op::KubeObject;
 use kubexm_plan::{Op, Step, StepId, Undo};
-use kubexm_spec::Digest;
+use kubexm_spec::{Digest, KubernetesVersion};
 
 use super::check::Leaving;
 use super::context::DeleteContext;
@@ -22,10 +22,12 @@ pub(super) fn without(
     if !is_ours(cx) {
         return Ok(None);
     }
+    let version = cx.running.server_version.as_deref().and_then(|version| version.parse::<KubernetesVersion>().ok());
+    let minor = version.map(|version| version.minor());
     let of = |stays: &dyn Fn(&str) -> bool| {
         let members = cx.hosts.iter().filter(|host| host.roles.in_cluster() && stays(host.name));
         let servers: Vec<_> = members.map(|host| upstream_nameservers(cx.cluster, host.facts)).collect();
-        dns::config_map(cx.cluster, &servers)
+        dns::config_map(cx.cluster, &servers, minor)
     };
     let text = of(&|host| leaving.iter().all(|one| one.name != host))?;
     // What a node has that is gone for good is not known; one of which nothing is left has been taken out of it.

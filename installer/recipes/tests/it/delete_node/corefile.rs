@@ -14,6 +14,7 @@ fn servers(of: &[u8]) -> Option<Vec<IpAddr>> {
 /// Whose Corefile forwards to 10.0.0.1 and 10.0.0.2: node3 has no resolver, the others one or the other.
 fn site() -> Site {
     let mut site = Site::of(1, 3);
+    site.running.server_version = Some("v1.34.4".to_owned());
     for (host, own) in [("node1", vec![1]), ("node2", vec![2]), ("node3", vec![]), ("node4", vec![1])] {
         site.facts.get_mut(host).expect("a host").nameservers = servers(&own);
     }

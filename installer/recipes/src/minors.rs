@@ -1,0 +1,109 @@
+//! What is done otherwise for some minor versions of Kubernetes, and what cluster.yaml cannot have with them. Every number is the second one
+//! of a version: 25 is Kubernetes 1.25.
+
+use kubexm_spec::KubernetesVersion;
+use kubexm_spec::cluster::{Kubernetes, ProxyMode};
+
+use crate::context::{PlanContext, PlannedHost};
+use crate::error::RecipeError;
+
+/// Minor versions that recipes install (`installable` in the catalogue).
+pub const INSTALLABLE: [&str; 13] =
+    ["1.24", "1.25", "1.26", "1.27", "1.28", "1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36"];
+
+/// kubeadm taints control planes with `node-role.kubernetes.io/control-plane` alone; before with `master`, too, which add-ons of today do
+/// not tolerate (kubernetes/kubeadm#2200).
+pub const ONE_TAINT: u32 = 25;
+/// kubeadm patches kubelet's configuration of one node (kubernetes/kubernetes#110405); before it ignores such a patch.
+pub const KUBELET_PATCHES: u32 = 25;
+/// The cache of kubeadm's CoreDNS can leave out a zone (1.9.4 and later, by its notes); one before does not start with such a Corefile.
+pub const CACHE_LEAVES_OUT: u32 = 27;
+/// Every API server ends its watches when it stops (kubernetes/kubernetes#114925).
+pub const WATCHES_END: u32 = 28;
+/// admin.conf is of a group that has no rights before kubeadm's init ends, and super-admin.conf is there for that time (CHANGELOG-1.29).
+pub const SUPER_ADMIN: u32 = 29;
+/// `kubeadm upgrade apply` has phases (CHANGELOG-1.32). Before, it brings kube-proxy only where its ConfigMap is.
+pub const UPGRADE_PHASES: u32 = 32;
+
+/// kube-proxy has nftables without a gate of its own (beta).
+const NFTABLES: u32 = 31;
+/// `kubeadm upgrade` signs no kubeconfig that its version needs for the first time: that of 1.29 makes super-admin.conf, and ends with an
+/// error without the CA's key (kubernetes/kubeadm#3055). Before, the administrators' certificates are of another group.
+const SITE_CA: u32 = 30;
+/// kubeadm's API v1beta4, whose ClusterConfiguration has periods.
+const PERIODS: u32 = 31;
+
+/// Fields of KubeletConfiguration by the first minor version that has them, of 1.25 and later (`kubelet/config/v1beta1/types.go` at the
+/// newest tag of each): kubelet does not start with one that it does not know. None has gone again.
+const KUBELET_FIELDS: [(u32, &[&str]); 9] = [
+    (25, &["localStorageCapacityIsolation", "tracing"]),
+    (26, &["topologyManagerPolicyOptions"]),
+    (27, &["containerRuntimeEndpoint", "enableSystemLogQuery", "imageServiceEndpoint", "maxParallelImagePulls"]),
+    (29, &["imageMaximumGCAge"]),
+    (30, &["containerLogMaxWorkers", "containerLogMonitorInterval", "podLogsDir"]),
+    (31, &["failCgroupV1"]),
+    (32, &["crashLoopBackOff", "singleProcessOOMKill"]),
+    (
+        33,
+        &[
+            "imagePullCredentialsVerificationPolicy",
+            "mergeDefaultEvictionSettings",
+            "preloadedImagesVerificationAllowlist",
+            "userNamespaces",
+        ],
+    ),
+    (36, &["memoryReservationPolicy", "tlsCurvePreferences"]),
+];
+
+/// The minor version of the bundle's Kubernetes for a node.
+pub fn of(cx: &PlanContext<'_>, node: &PlannedHost<'_>) -> Result<u32, RecipeError> {
+    let version = cx.kubernetes_version(node.platform)?;
+    let fault = |_| RecipeError::NotInBundle { missing: vec![format!("catalogue entry for Kubernetes {version}")] };
+    version.parse::<KubernetesVersion>().map(|version| version.minor()).map_err(fault)
+}
+
+/// What cluster.yaml asks for and a version does not have.
+pub fn refused(cx: &PlanContext<'_>, version: &KubernetesVersion) -> Vec<RecipeError> {
+    let (Ok(kubernetes), minor) = (cx.kubernetes(), version.minor()) else { return Vec::new() };
+    let mut all: Vec<(String, String)> = Vec::new();
+    if kubernetes.proxy_mode == ProxyMode::Nftables && minor < NFTABLES {
+        let instead = format!("choose iptables or ipvs, or Kubernetes 1.{NFTABLES} or later, where it is no alpha");
+        all.push(("proxyMode nftables".to_owned(), instead));
+    }
+    for (field, is_set) in periods(kubernetes) {
+        if is_set && minor < PERIODS {
+            let instead = format!(
+                "leave it out, or name Kubernetes 1.{PERIODS} or later: the kubeadm before signs for one year, and its authorities for ten"
+            );
+            all.push((field.to_owned(), instead));
+        }
+    }
+    if cx.cluster.external_ca().is_some() && minor < SITE_CA {
+        let instead = format!(
+            "give the CA's key (keyFrom), or name Kubernetes 1.{SITE_CA} or later: before, kubeadm has other administrators, and the upgrade \
+             to 1.29 signs for them"
+        );
+        all.push(("ca.certificatesFolder".to_owned(), instead));
+    }
+    for (first, fields) in KUBELET_FIELDS.into_iter().filter(|(first, _)| minor < *first) {
+        for field in fields.iter().filter(|field| kubernetes.kubelet.contains_key(**field)) {
+            let instead =
+                format!("leave it out: kubelet knows it from 1.{first} on, and does not start with it before");
+            all.push((format!("kubelet.{field}"), instead));
+        }
+    }
+    let line = version.line();
+    all.into_iter()
+        .map(|(what, hint)| RecipeError::Unsupported {
+            what: format!("spec.kubernetes.{what} with Kubernetes {line}"),
+            hint,
+        })
+        .collect()
+}
+
+const fn periods(kubernetes: &Kubernetes) -> [(&'static str, bool); 2] {
+    [
+        ("certificateValidityPeriod", kubernetes.certificate_validity.is_some()),
+        ("caCertificateValidityPeriod", kubernetes.ca_certificate_validity.is_some()),
+    ]
+}
