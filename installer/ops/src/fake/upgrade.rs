@@ -8,6 +8,7 @@ use super::state::State;
 use super::versions::program_version;
 use crate::OpError;
 use crate::system::{Output, System as _};
+use kubexm_spec::KubernetesVersion;
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
 const KUBELET_CONFIG: &str = "/var/lib/kubelet/config.yaml";
@@ -28,6 +29,23 @@ pub(super) const CONFIG_MAPS: [(&str, &str); 2] =
 
 /// `kubeadm config validate`: the fake takes everything that has a version.
 pub(super) fn validate(system: &RootedSystem, args: &[&str]) -> Output {
+    if args.get(1) == Some(&"validate") && minor(system) < HAS_VALIDATE {
+        return Output::failed(1, "unknown flag: --config");
+    }
+    read_config(system, args)
+}
+
+/// The first minor versions whose kubeadm has `config validate`, and phases of `upgrade apply`.
+const HAS_VALIDATE: u32 = 28;
+const HAS_PHASES: u32 = 32;
+
+/// Of the host's kubeadm.
+fn minor(system: &RootedSystem) -> u32 {
+    let version = program_version(system, "kubeadm").and_then(|version| version.parse::<KubernetesVersion>().ok());
+    version.map_or(u32::MAX, |version| version.minor())
+}
+
+fn read_config(system: &RootedSystem, args: &[&str]) -> Output {
     match config(system, args).as_deref().and_then(configured) {
         Some(_) => Output::text("ok\n"),
         None => Output::failed(3, "error: kubernetesVersion: Invalid value"),
@@ -42,6 +60,9 @@ fn loaded(state: &State, image: &str) -> Option<String> {
 
 /// `kubeadm config images list`. `kubeadm-images`: further ones.
 pub(super) fn images(system: &RootedSystem, state: &State, args: &[&str]) -> Output {
+    if args.contains(&"--config") {
+        return read_config(system, args);
+    }
     let flag = |name: &str| args.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1]);
     let (Some(version), Some(repository)) = (flag("--kubernetes-version"), flag("--image-repository")) else {
         return Output::failed(1, "error: there is no version, and no repository");
@@ -84,6 +105,9 @@ pub(super) fn upgrade(system: &RootedSystem, state: &mut State, args: &[&str]) -
     };
     if own != version {
         return refuse(format!("this kubeadm is {own}, and cannot upgrade to {version}"));
+    }
+    if minor(system) < HAS_PHASES && args.iter().any(|arg| arg.starts_with("--skip-phases=addon/")) {
+        return refuse("unknown flag: --skip-phases, or invalid phase name".to_owned());
     }
     let name = system.hostname()?;
     // `refuse-kubeadm-upgrade`: what kubeadm's preflight finds; a dry run finds it, too.

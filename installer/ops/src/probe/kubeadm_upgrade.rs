@@ -1,5 +1,6 @@
 //! kubeadm's own opinion of an upgrade, before it begins: `kubeadm config validate` of the configuration that becomes the
-//! cluster's, and `kubeadm upgrade apply --dry-run` against the cluster as it is. Neither changes anything.
+//! cluster's (before 1.28 `config images list`), and `kubeadm upgrade apply --dry-run` against the cluster as it is. Neither
+//! changes anything.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -8,6 +9,7 @@ use std::path::Path;
 
 use kubexm_plan::ProbeAnswer;
 use kubexm_plan::op::{KubeadmUpgrade, UpgradeOf};
+use kubexm_spec::KubernetesVersion;
 
 use super::answer::{no, yes};
 use crate::ctr::ctr;
@@ -21,6 +23,8 @@ const FOLDER_VARIABLE: &str = "KUBEADM_UPGRADE_DRYRUN_DIR";
 /// Where kubeadm 1.34 writes kubelet's configuration all the same (fixed upstream in pull request 134007).
 const TEMPORARY: &str = "/etc/kubernetes/tmp";
 const DRY_RUNS: &str = "kubeadm-upgrade-dryrun";
+/// The first minor version whose kubeadm has `config validate`.
+const VALIDATES: u32 = 28;
 const LIMIT_S: u64 = 240;
 const API_SERVER: &str = "kube-apiserver";
 const ETCD: &str = "etcd";
@@ -33,7 +37,8 @@ pub(super) fn look(machine: &Machine, upgrade: &KubeadmUpgrade) -> Result<ProbeA
     }
     match &upgrade.of {
         UpgradeOf::Cluster { config: Some(config) } => {
-            let output = machine.try_run(&Program::new("kubeadm").args(["config", "validate", "--config", config]))?;
+            let output =
+                machine.try_run(&Program::new("kubeadm").args(reads(version)).args(["--config", config.as_str()]))?;
             if output.code != 0 {
                 return Ok(no(format!("kubeadm {version} does not take {config}: {}", reason(&output))));
             }
@@ -59,6 +64,13 @@ pub(super) fn look(machine: &Machine, upgrade: &KubeadmUpgrade) -> Result<ProbeA
         0 => yes(format!("kubeadm would upgrade the cluster to {version}")),
         _ => no(format!("kubeadm would not upgrade the cluster to {version}: {}", reason(&output))),
     })
+}
+
+/// The command that reads a configuration and changes nothing. `validate` came with 1.28 (kubernetes/kubernetes#118013); the other one does
+/// not refuse fields that it does not know.
+fn reads(version: &str) -> Vec<&'static str> {
+    let has_validate = version.parse::<KubernetesVersion>().is_ok_and(|version| version.minor() >= VALIDATES);
+    if has_validate { vec!["config", "validate"] } else { vec!["config", "images", "list"] }
 }
 
 /// What kubeadm would pull, which it decides itself where the cluster keeps its own configuration: with a registry that it cannot reach it

@@ -320,6 +320,25 @@ fn kubeadm_is_asked_first_and_nothing_is_left_of_that() {
     assert!(answer().seen.contains("has begun already"));
 }
 
+/// `kubeadm config validate` came with 1.28; the one before reads its configuration in another way.
+#[test]
+fn a_kubeadm_without_validate_is_asked_too() {
+    for (version, other) in [("1.25.16", "1.24.17"), ("1.27.16", "1.28.15"), ("1.28.15", "1.27.16")] {
+        let fleet = fleet();
+        let (host, machine) = (&fleet.hosts[0], &fleet.hosts[0].machine);
+        host.put("/usr/local/bin/kubeadm", format!("binary/kubeadm {version} for Amd64\n"));
+        let Op::Act(kubexm_plan::Act::KubeadmUpgrade(act)) = first() else { unreachable!("it is one") };
+        let answer = |version: &str| {
+            let upgrade = Box::new(KubeadmUpgrade { version: format!("v{version}"), ..act.clone() });
+            probe::look(&Probe::KubeadmUpgradePasses { upgrade }, machine).expect("an answer")
+        };
+        assert!(answer(version).holds, "{}", answer(version).seen);
+        assert!(!answer(other).holds, "another kubeadm");
+        host.put(CONFIG, "kind: ClusterConfiguration\n");
+        assert!(answer(version).seen.contains("does not take"), "{}", answer(version).seen);
+    }
+}
+
 #[test]
 fn the_clusters_configuration_is_put_back_if_no_static_pod_was_replaced() {
     let fleet = fleet();
