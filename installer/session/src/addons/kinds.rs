@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const DEFINITION: &str = "CustomResourceDefinition";
 
-/// API groups of Kubernetes itself (1.33 to 1.36); the core group has no name.
+/// API groups of Kubernetes itself (1.24 to 1.36); the core group has no name.
 const GROUPS: [&str; 23] = [
     "",
     "admissionregistration.k8s.io",
@@ -34,24 +34,25 @@ const GROUPS: [&str; 23] = [
     "storagemigration.k8s.io",
 ];
 
-/// Versions of them that no Kubernetes from 1.32 on serves (upstream's deprecation guide).
-const GONE: [&str; 16] = [
-    "apiextensions.k8s.io/v1beta1",
-    "apps/v1beta1",
-    "apps/v1beta2",
-    "autoscaling/v2beta1",
-    "autoscaling/v2beta2",
-    "batch/v1beta1",
-    "batch/v2alpha1",
-    "discovery.k8s.io/v1beta1",
-    "events.k8s.io/v1beta1",
-    "flowcontrol.apiserver.k8s.io/v1beta1",
-    "flowcontrol.apiserver.k8s.io/v1beta2",
-    "flowcontrol.apiserver.k8s.io/v1beta3",
-    "node.k8s.io/v1beta1",
-    "policy/v1beta1",
-    "rbac.authorization.k8s.io/v1beta1",
-    "scheduling.k8s.io/v1beta1",
+/// Versions of them that are gone, and the last minor version of Kubernetes that served them (upstream's deprecation guide): 24 is 1.24, and
+/// what went before that is 0.
+const GONE: [(&str, u32); 16] = [
+    ("apiextensions.k8s.io/v1beta1", 0),
+    ("apps/v1beta1", 0),
+    ("apps/v1beta2", 0),
+    ("autoscaling/v2beta1", 24),
+    ("autoscaling/v2beta2", 25),
+    ("batch/v1beta1", 24),
+    ("batch/v2alpha1", 0),
+    ("discovery.k8s.io/v1beta1", 24),
+    ("events.k8s.io/v1beta1", 24),
+    ("flowcontrol.apiserver.k8s.io/v1beta1", 25),
+    ("flowcontrol.apiserver.k8s.io/v1beta2", 28),
+    ("flowcontrol.apiserver.k8s.io/v1beta3", 31),
+    ("node.k8s.io/v1beta1", 24),
+    ("policy/v1beta1", 24),
+    ("rbac.authorization.k8s.io/v1beta1", 0),
+    ("scheduling.k8s.io/v1beta1", 0),
 ];
 
 /// What a cluster serves.
@@ -65,6 +66,8 @@ pub(crate) struct Kinds {
     allowed: BTreeSet<String>,
     /// Whether Kubernetes itself will be of another minor version by then: what it serves now of its own groups says nothing.
     upgraded: bool,
+    /// The minor version that it will have, where that is known.
+    minor: Option<u32>,
 }
 
 impl Kinds {
@@ -78,6 +81,11 @@ impl Kinds {
         Self { upgraded: true, ..Self::of(Some(served)) }
     }
 
+    /// Of Kubernetes of a minor version.
+    pub(crate) fn with_minor(self, minor: Option<u32>) -> Self {
+        Self { minor, ..self }
+    }
+
     /// Whether Kubernetes will be of another minor version by then.
     pub(crate) const fn is_of_another_minor(&self) -> bool {
         self.upgraded
@@ -85,7 +93,7 @@ impl Kinds {
 
     /// Without what was learned or allowed.
     pub(crate) fn served_alone(&self) -> Self {
-        Self { served: self.served.clone(), upgraded: self.upgraded, ..Self::default() }
+        Self { served: self.served.clone(), upgraded: self.upgraded, minor: self.minor, ..Self::default() }
     }
 
     /// Adds what definitions among the objects define; whether that is anything new.
@@ -145,8 +153,13 @@ impl Kinds {
         }
         match &self.served {
             Some(served) if !(self.upgraded && of_kubernetes) => served.contains(&name),
-            Some(_) | None => of_kubernetes && !GONE.contains(&version),
+            Some(_) | None => of_kubernetes && !self.is_gone(version),
         }
+    }
+
+    fn is_gone(&self, version: &str) -> bool {
+        let last = GONE.iter().find(|(gone, _)| *gone == version).map(|(_, last)| *last);
+        last.is_some_and(|last| self.minor.is_none_or(|minor| minor > last))
     }
 }
 
@@ -186,6 +199,23 @@ mod tests {
         assert!(kinds.learn(&own) && !kinds.learn(&own));
         assert_eq!(kinds.missing(&others), ["PodSecurityPolicy x of policy/v1beta1"]);
         assert_eq!(kinds.apis(), ["example.com/v1", "example.com/v1/Thing"]);
+    }
+
+    #[test]
+    fn what_an_older_minor_still_serves_is_there() {
+        let kinds = |minor| Kinds::of(None).with_minor(minor);
+        for (version, kind, last) in [
+            ("policy/v1beta1", "PodSecurityPolicy", 24),
+            ("autoscaling/v2beta2", "HorizontalPodAutoscaler", 25),
+            ("flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema", 31),
+        ] {
+            assert!(
+                kinds(Some(last)).serves(version, kind) && !kinds(Some(last + 1)).serves(version, kind),
+                "{version}"
+            );
+            assert!(!kinds(None).serves(version, kind), "{version}");
+        }
+        assert!(!kinds(Some(24)).serves("apps/v1beta1", "Deployment"));
     }
 
     #[test]

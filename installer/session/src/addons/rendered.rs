@@ -311,12 +311,13 @@ pub(crate) async fn check(
 fn kinds(opened: &Opened, pipeline: Pipeline, running: Option<&InstalledAddons>) -> Kinds {
     let minor = |version: &str| version.parse::<KubernetesVersion>().ok().map(|version| version.minor());
     let of_bundle = opened.bundle().manifest().cluster.as_ref().and_then(|cluster| minor(&cluster.kubernetes));
-    match running {
+    let kinds = match running {
         Some(running) if pipeline == Pipeline::Upgrade && minor(&running.kubernetes) != of_bundle => {
             Kinds::of_upgraded(running.apis.clone())
         }
         running => Kinds::of(running.map(|running| running.apis.clone())),
-    }
+    };
+    kinds.with_minor(of_bundle)
 }
 
 struct Served<'a> {
