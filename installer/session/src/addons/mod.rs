@@ -5,6 +5,8 @@ mod classes;
 mod helm;
 pub(crate) mod installed;
 pub(crate) mod kinds;
+pub(crate) mod planned;
+mod problems;
 pub(crate) mod rendered;
 
 pub(crate) use ahead::Ahead;
