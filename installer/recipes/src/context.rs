@@ -12,10 +12,13 @@ use kubexm_spec::{ArtifactKey, ClusterImage, Digest, Manifest, Platform, Program
 use crate::backup_source::BackupSource;
 use crate::charts::CarriedCharts;
 use crate::error::RecipeError;
-use crate::minors::INSTALLABLE;
 use crate::packages::CarriedPackages;
 use crate::signed::SignedCertificates;
 use crate::time_servers::is_server;
+
+/// Minor versions that recipes install (`installable` in the catalogue).
+pub const INSTALLABLE: [&str; 13] =
+    ["1.24", "1.25", "1.26", "1.27", "1.28", "1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36"];
 
 /// The whole input of a recipe: recipes do no IO.
 #[derive(Clone, Copy, Debug)]

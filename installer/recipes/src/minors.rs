@@ -7,10 +7,6 @@ use kubexm_spec::cluster::{Kubernetes, ProxyMode};
 use crate::context::{PlanContext, PlannedHost};
 use crate::error::RecipeError;
 
-/// Minor versions that recipes install (`installable` in the catalogue).
-pub const INSTALLABLE: [&str; 13] =
-    ["1.24", "1.25", "1.26", "1.27", "1.28", "1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36"];
-
 /// kubeadm taints control planes with `node-role.kubernetes.io/control-plane` alone; before with `master`, too, which add-ons of today do
 /// not tolerate (kubernetes/kubeadm#2200).
 pub const ONE_TAINT: u32 = 25;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::common::Site;
 use kubexm_manifests::Catalogue;
 use kubexm_plan::Plan;
-use kubexm_recipes::minors::INSTALLABLE;
+use kubexm_recipes::context::INSTALLABLE;
 use kubexm_recipes::{RecipeError, sample};
 use kubexm_spec::cluster::{Cluster, LoadBalancerMode, Registry, RegistryKind};
 use kubexm_spec::{Digest, ExitCode};

@@ -6,7 +6,7 @@ use insta::{Settings, assert_snapshot};
 use kubexm_manifests::{Catalogue, require};
 use kubexm_plan::Plan;
 use kubexm_plan::op::{Link, Op};
-use kubexm_recipes::minors::INSTALLABLE;
+use kubexm_recipes::context::INSTALLABLE;
 use kubexm_recipes::{RecipeError, config, sample};
 use kubexm_spec::ExitCode;
 use kubexm_spec::cluster::{

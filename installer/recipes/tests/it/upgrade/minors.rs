@@ -2,7 +2,7 @@
 
 use kubexm_manifests::Catalogue;
 use kubexm_plan::cluster_facts::Component;
-use kubexm_recipes::minors::INSTALLABLE;
+use kubexm_recipes::context::INSTALLABLE;
 use kubexm_recipes::preflight::Severity;
 use kubexm_recipes::preflight_before_upgrade;
 use kubexm_spec::Digest;
