@@ -212,8 +212,13 @@ impl SeedError {
 /// Whether a registry refuses to move a tag. The distribution specification has no code for it: Harbor, ECR and others say so in
 /// words.
 fn is_immutable(error: &TransportError) -> bool {
-    said_by(error).contains("immutable")
+    let said = said_by(error);
+    // Harbor's answer to who has no right names the repository.
+    said.contains("immutable") && !said.contains(NO_RIGHT)
 }
+
+/// Harbor's words to a login that is right, and has no right there.
+const NO_RIGHT: &str = "unauthorized to access repository";
 
 /// The answer in small letters. An address is no part of it: a project may have any name.
 fn said_by(error: &TransportError) -> String {
@@ -264,10 +269,8 @@ fn mend(error: &TransportError, place: &str) -> String {
             "there is no project {project:?}, or these credentials do not see it, and none is made by this program; have it made, \
              or push below one that is there (--to {registry}/PROJECT)"
         ),
-        // Harbor's words to a login that is right.
         TransportError::Denied { reason, .. }
-            if !said.contains("unauthorized to access repository")
-                && (reason.starts_with("401") || reason.contains("login")) =>
+            if !said.contains(NO_RIGHT) && (reason.starts_with("401") || reason.contains("login")) =>
         {
             format!(
                 "the login is missing or wrong; log in (`docker login {registry}`, --auth-file), or give --username with \

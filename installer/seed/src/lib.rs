@@ -50,7 +50,7 @@ pub use naming::Naming;
 pub use open::{namespace_override, open};
 pub use plan::{Choice, SeedPlan, plan};
 pub use record::{Record, RecordFolder};
-pub use report::{Mapped, SeedReport, State};
+pub use report::{Mapped, Refused, SeedReport, State};
 pub use seeding::{Report, SeedOptions, seed, seed_images};
 pub use spool::Spool;
 pub use target::{ParseTargetError, Target};

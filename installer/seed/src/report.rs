@@ -1,6 +1,6 @@
 //! What was, or would be, put into the registry: typed, and as `--json` shows it.
 
-use kubexm_spec::{Digest, Platform};
+use kubexm_spec::{Digest, ExitCode, Platform};
 use serde::Serialize;
 
 use crate::form::Form;
@@ -75,12 +75,26 @@ pub struct SeedReport {
     pub audited: u64,
     /// What differs from upstream, and what was left out.
     pub notes: Vec<String>,
+    /// Why what is missing may not be pushed (a dry run).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refused>,
+}
+
+/// What a registry answers to who would push, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refused {
+    /// With its causes.
+    pub text: String,
+    /// How the seed would end.
+    #[serde(skip)]
+    pub code: ExitCode,
 }
 
 impl SeedReport {
     pub(crate) fn new(target: String, bundle: Digest, dry_run: bool) -> Self {
         let (totals, entries, notes) = (Totals::default(), Vec::new(), Vec::new());
-        Self { schema: SCHEMA, target, bundle, dry_run, totals, entries, audited: 0, notes }
+        Self { schema: SCHEMA, target, bundle, dry_run, totals, entries, audited: 0, notes, refused: None }
     }
 
     /// How many entries came to be there in a way.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::TryStreamExt;
 use futures::stream::FuturesUnordered;
 use kubexm_archive::Bundle;
-use kubexm_spec::Digest;
 use kubexm_spec::event::EventKind;
+use kubexm_spec::{Digest, ExitError as _, error_chain};
 use kubexm_transport::Repository;
 use kubexm_transport::oci::Pace;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,7 @@ use crate::naming::Naming;
 use crate::plan::{Choice, SeedPlan, plan};
 use crate::push::{CHUNK, Counted, GRACE, Sender, blobs};
 use crate::record::RecordFolder;
-use crate::report::{Mapped, SeedReport, State};
+use crate::report::{Mapped, Refused, SeedReport, State};
 use crate::rest::rest;
 use crate::room::room;
 use crate::totals::Totals;
@@ -124,7 +124,10 @@ async fn put(
     if options.dry_run {
         let asked = may_push(registry, &work);
         tokio::select! {
-            asked = asked => asked?,
+            asked = asked => seeded.refused = asked.err().map(|error| Refused {
+                text: error_chain(&error),
+                code: error.exit_code(),
+            }),
             () = stop.cancelled() => return Err(SeedError::Stopped),
         }
         seeded.totals = at_most(&work);

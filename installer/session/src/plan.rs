@@ -83,8 +83,8 @@ impl<'s, S: Subject<Survey = BundleSurvey>> Observed<'s, S> {
         if let Some(opened) = site.subject.bundle() {
             let first = cluster.first_control_plane().and_then(|host| survey.facts.get(&host.name));
             let joined = first.is_some_and(|facts| facts.joined);
-            let checked =
-                addons::check(site.session, opened, (&site.home, &site.fleet, &site.helm), &plan, joined).await;
+            let places = (&site.home, &site.fleet, &site.helm);
+            let checked = addons::check(site.session, opened, places, &plan, (joined, S::CHANGES)).await;
             site.unless_refused(checked).await?;
         }
         let created = drift::is_created(&plan, &survey.facts);

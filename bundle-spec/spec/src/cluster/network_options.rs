@@ -61,7 +61,7 @@ const CILIUM: &[(&str, Kind)] = &[
     ("enableIPv6Masquerade", Flag),
     ("encryption.enabled", Flag),
     ("encryption.nodeEncryption", Flag),
-    ("encryption.type", Words(&["wireguard"])),
+    ("encryption.type", Words(&["ipsec", "wireguard"])),
     ("endpointHealthChecking.enabled", Flag),
     ("endpointRoutes.enabled", Flag),
     ("envoy.enabled", Flag),

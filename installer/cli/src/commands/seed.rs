@@ -288,6 +288,9 @@ fn finish(seeded: &SeedReport, display: &Display) -> Result<(), Failure> {
         };
         display.answer(&seeded.entries.iter().map(line).collect::<Vec<_>>().join("\n"));
     }
+    if let Some(refused) = &seeded.refused {
+        return Err(Failure { code: refused.code, text: refused.text.clone(), data: Some(data) });
+    }
     display.emit(EventKind::Result { ok: true, exit_code: 0, summary: summary(seeded), data: Some(data) });
     Ok(())
 }

@@ -56,7 +56,10 @@ pub(super) fn changed(cluster: &Cluster, running: &ClusterFacts) -> Vec<String> 
     let nothing = Map::new();
     let before = network.get("options").and_then(Value::as_object).unwrap_or(&nothing);
     let differs = |(name, default): &(&str, Value)| {
-        let value = |options: &Map<String, Value>| option(options, name).unwrap_or(default).clone();
+        let value = |options: &Map<String, Value>| match *name == cilium::TUNNEL_PORT {
+            true => cilium::tunnel_port(options).map_or(Value::Null, Value::from),
+            false => option(options, name).unwrap_or(default).clone(),
+        };
         let (before, now) = (value(before), value(&cluster.network.options));
         (before != now)
             .then(|| format!("spec.network.options.{name} is {}, and the cluster has {}", plain(&now), plain(&before)))

@@ -147,7 +147,6 @@ fn refused(cluster: &Cluster, changed: Vec<String>) -> Result<(), RecipeError> {
 pub fn check(cx: &PlanContext<'_>) -> Result<(), RecipeError> {
     match cx.cluster.network.plugin {
         NetworkPlugin::Calico => calico::check(cx),
-        NetworkPlugin::Cilium => cilium::check(cx.cluster),
         NetworkPlugin::KubeOvn => kube_ovn::check(cx),
         _ => Ok(()),
     }

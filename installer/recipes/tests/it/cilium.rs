@@ -197,12 +197,15 @@ fn how_nodes_reach_pods_stays_in_a_running_cluster_and_other_options_change() {
     let cluster = |options: Value| cilium(options, |_| ()).0.cluster;
     let (_, running) = Site::running(&cluster(json!({"routingMode": "native"})));
     let said = |options: Value| network::unchanged(&cluster(options), &running).map_err(|error| error.to_string());
-    assert_eq!(said(json!({"routingMode": "native", "MTU": 1400, "tunnelProtocol": "vxlan"})), Ok(()));
+    assert_eq!(
+        said(json!({"routingMode": "native", "MTU": 1400, "tunnelProtocol": "vxlan", "tunnelPort": 8472})),
+        Ok(())
+    );
     for (options, changed) in [
         (json!({}), "routingMode is tunnel, and the cluster has native"),
         (json!({"routingMode": "native", "ipam": {"mode": "cluster-pool"}}), "ipam.mode is cluster-pool"),
         (json!({"routingMode": "native", "tunnelProtocol": "geneve"}), "tunnelProtocol is geneve"),
-        (json!({"routingMode": "native", "tunnelPort": 7000}), "tunnelPort is 7000"),
+        (json!({"routingMode": "native", "tunnelPort": 7000}), "tunnelPort is 7000, and the cluster has not given"),
     ] {
         let error = said(options).unwrap_err();
         assert!(error.contains(changed), "{error}");
@@ -221,6 +224,8 @@ fn ports_and_modules_are_those_of_the_options() {
     assert_eq!(of(json!({"tunnelProtocol": "geneve"})), (vec![6081], vec![]));
     assert_eq!(of(json!({"routingMode": "native"})), (vec![], vec![]));
     assert_eq!(of(json!({"tunnelPort": 7000})), (vec![], vec![]));
+    assert_eq!(of(json!({"tunnelPort": 0})), (vec![8472], vec![]));
+    assert_eq!(of(json!({"tunnelPort": 6081, "tunnelProtocol": "geneve"})), (vec![6081], vec![]));
     assert_eq!(of(json!({"encryption": wireguard})), (vec![8472, 51871], vec!["wireguard"]));
     assert_eq!(
         of(json!({"encryption": wireguard, "tunnelProtocol": "geneve"})),

@@ -290,9 +290,20 @@ async fn a_dry_run_without_the_right_to_push() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = options(folder.path(), &proxy.address);
     options.dry_run = true;
-    let (text, code) = fails(&bundle(folder.path()), &options).await;
-    assert_eq!(code, 43, "{text}");
-    assert!(text.contains("may not push"), "{text}");
+    let seeded = run(&bundle(folder.path()), &options).await.unwrap();
+    assert_eq!(seeded.count(kubexm_seed::State::Missing), 1, "what is missing is said all the same");
+    let refused = seeded.refused.unwrap();
+    assert_eq!(refused.code.code(), 43);
+    assert!(refused.text.contains("may not push"), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_right_in_a_project_whose_name_says_something_else() {
+    let choose = |seen: &Seen, _: usize| match seen.method.as_str() {
+        "POST" => error(403, "DENIED", "unauthorized to access repository: immutable/quay.io/team/app, action: push"),
+        _ => Fault::None,
+    };
+    refused(choose, 43, &["may not push"]).await;
 }
 
 /// The words of an address are not those of an answer.

@@ -15,6 +15,8 @@ use super::kinds::Kinds;
 use super::planned::{Content, Planned, there};
 use crate::error::SessionError;
 
+/// Status of a release that could not be read: whose it is is not known.
+const UNREADABLE: &str = "unreadable";
 /// Objects of each add-on that a message names.
 const NAMED: usize = 5;
 
@@ -38,7 +40,9 @@ impl Problems {
     /// A release that somebody else has installed is not taken over.
     pub(super) fn foreign(&mut self, one: &Planned<'_>, running: Option<&InstalledAddons>) {
         let Content::Release(planned, _) = &one.content else { return };
-        let Some(other) = there(running, planned).filter(|other| !other.ours) else { return };
+        let Some(other) = there(running, planned).filter(|other| !other.ours && other.status != UNREADABLE) else {
+            return;
+        };
         let HelmRelease { name, namespace, .. } = planned;
         self.add(
             ExitCode::Preflight,
@@ -142,6 +146,7 @@ fn some(all: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kubexm_plan::addons::{InstalledAddon, InstalledKind};
     use kubexm_plan::op::Manifests;
     use kubexm_plan::{Pipeline, Step, StepId, Undo};
     use kubexm_spec::Digest;
@@ -220,5 +225,52 @@ mod tests {
         assert_eq!(found[0].0, ExitCode::BundleIncomplete);
         assert!(found[0].1.contains("Thing x of other.example/v1"), "{}", found[0].1);
         assert!(wrong(&["node1/addons.a"], thing("other.example/v1")).is_empty());
+    }
+
+    /// What is wrong with a chart `web` of a cluster that has this one.
+    fn with(installed: InstalledAddon) -> Vec<(ExitCode, String)> {
+        let release = HelmRelease {
+            name: "web".to_owned(),
+            namespace: "apps".to_owned(),
+            chart: Digest::of("a chart"),
+            input: Digest::of("values"),
+            slots: Vec::new(),
+            wait_s: 1,
+        };
+        let content = Content::Release(&release, ReleaseInput::default());
+        let one = Planned { step: 0, name: "web", namespace: "apps", content };
+        let running = InstalledAddons { addons: vec![installed], ..InstalledAddons::default() };
+        let mut problems = Problems::default();
+        problems.foreign(&one, Some(&running));
+        problems.0
+    }
+
+    #[test]
+    fn a_release_of_somebody_else_is_left_alone_before_a_run_and_one_that_cannot_be_read_is_nobodys() {
+        let installed = |namespace: &str, ours: bool, status: &str| InstalledAddon {
+            namespace: namespace.to_owned(),
+            name: "web".to_owned(),
+            kind: InstalledKind::Helm,
+            ours,
+            status: status.to_owned(),
+            chart: Some("web-1.2.3".to_owned()),
+            revision: Some(1),
+            source: None,
+            values: None,
+            drifted: None,
+            not_compared: None,
+            objects: None,
+        };
+        let found = with(installed("apps", false, "deployed"));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, ExitCode::Preflight);
+        assert!(found[0].1.contains("web-1.2.3") && found[0].1.contains("helm uninstall web"), "{}", found[0].1);
+        for other in [
+            installed("apps", true, "failed"),
+            installed("other", false, "deployed"),
+            installed("apps", false, "unreadable"),
+        ] {
+            assert!(with(other.clone()).is_empty(), "{other:?}");
+        }
     }
 }

@@ -130,13 +130,14 @@ impl<'a> Renderer<'a> {
 /// The objects of a release, or what helm says.
 type Rendering = Result<Vec<Value>, String>;
 
-/// Refuses a plan whose add-ons cannot be installed. `joined`: whether there is a cluster already.
+/// Refuses a plan whose add-ons cannot be installed. `joined`: whether there is a cluster already. `changes_hosts`: whether
+/// it may be run; who only looks is shown what there is.
 pub(crate) async fn check(
     session: &Session<'_>,
     opened: &Opened,
     (home, fleet, helm): (&ClusterHome, &Fleet, &Ahead),
     plan: &Plan,
-    joined: bool,
+    (joined, changes_hosts): (bool, bool),
 ) -> Result<(), SessionError> {
     let all = planned(plan);
     if all.is_empty() {
@@ -168,7 +169,9 @@ pub(crate) async fn check(
         return Ok(());
     }
     let mut wrong = Problems::default();
-    all.iter().for_each(|one| wrong.foreign(one, running.as_ref()));
+    if changes_hosts {
+        all.iter().for_each(|one| wrong.foreign(one, running.as_ref()));
+    }
     events::phase(session.events, "render");
     let of_chart = |one: &Planned<'_>| matches!(one.content, Content::Release(..)) && changes(one);
     let renderer = match all.iter().any(of_chart) {
