@@ -53,6 +53,11 @@ pub fn is_left_to_operator(cluster: &Cluster) -> bool {
     cluster.network.plugin == NetworkPlugin::None
 }
 
+/// Whether its pods have to be told every address of their node.
+pub fn needs_host_ips(cluster: &Cluster) -> bool {
+    cluster.network.plugin == NetworkPlugin::Flannel && cluster.network.has_two_stacks()
+}
+
 /// What else can be chosen where only nodes on one link reach each other's pods; none where it does not matter.
 pub fn needs_one_link(cluster: &Cluster) -> Option<&'static str> {
     flannel::needs_one_link(cluster).or_else(|| pool::needs_one_link(cluster))

@@ -243,10 +243,7 @@ fn first(change: impl Fn(&mut Cluster), named: &str) -> &'static str {
     assert!(INSTALLABLE.ends_with(&taken), "{named}: {taken:?}");
     for minor in INSTALLABLE.iter().filter(|minor| !taken.contains(minor)) {
         let all = refused(minor, &change);
-        assert!(
-            all.len() == 1 && all[0].contains(&format!("spec.kubernetes.{named} with Kubernetes {minor}")),
-            "{all:?}"
-        );
+        assert!(all.len() == 1 && all[0].contains(&format!("spec.{named} with Kubernetes {minor}")), "{all:?}");
     }
     taken[0]
 }
@@ -255,16 +252,19 @@ fn first(change: impl Fn(&mut Cluster), named: &str) -> &'static str {
 fn what_an_older_minor_does_not_have_is_refused_by_name() {
     let validity = || kubexm_spec::cluster::Validity::OF_CERTIFICATES;
     assert_eq!(first(|_| (), "nothing"), "1.24");
-    assert_eq!(first(|cluster| kubernetes(cluster).proxy_mode = ProxyMode::Nftables, "proxyMode nftables"), "1.31");
+    assert_eq!(
+        first(|cluster| kubernetes(cluster).proxy_mode = ProxyMode::Nftables, "kubernetes.proxyMode nftables"),
+        "1.31"
+    );
     let period = |cluster: &mut Cluster| kubernetes(cluster).certificate_validity = Some(validity());
-    assert_eq!(first(period, "certificateValidityPeriod"), "1.31");
+    assert_eq!(first(period, "kubernetes.certificateValidityPeriod"), "1.31");
     let period = |cluster: &mut Cluster| kubernetes(cluster).ca_certificate_validity = Some(validity());
-    assert_eq!(first(period, "caCertificateValidityPeriod"), "1.31");
+    assert_eq!(first(period, "kubernetes.caCertificateValidityPeriod"), "1.31");
     for (field, since) in [("failCgroupV1", "1.31"), ("containerRuntimeEndpoint", "1.27"), ("userNamespaces", "1.33")] {
         let set = |cluster: &mut Cluster| {
             kubernetes(cluster).kubelet.insert(field.to_owned(), Value::Null);
         };
-        assert_eq!(first(set, &format!("kubelet.{field}")), since);
+        assert_eq!(first(set, &format!("kubernetes.kubelet.{field}")), since);
     }
     let yaml = "apiVersion: kubexm.io/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n  hosts: [{name: node1, address: \
                 10.77.0.11}]\n  roleGroups: {master: [node1], worker: [node1]}\n  kubernetes: {version: v1.34.4, ca: {certFile: \
@@ -272,7 +272,20 @@ fn what_an_older_minor_does_not_have_is_refused_by_name() {
     let site = kubexm_spec::cluster::parse(yaml).unwrap();
     let ca = kubernetes(&mut site.clone()).ca.clone();
     let given = |cluster: &mut Cluster| kubernetes(cluster).ca = ca.clone();
-    assert_eq!(first(given, "ca.certificatesFolder"), "1.30");
+    assert_eq!(first(given, "kubernetes.ca.certificatesFolder"), "1.33");
+    let replaces = |cluster: &mut Cluster| {
+        cluster.network.plugin = NetworkPlugin::Cilium;
+        cluster.network.options.insert("kubeProxyReplacement".to_owned(), Value::Bool(true));
+    };
+    assert_eq!(first(replaces, "network.options.kubeProxyReplacement"), "1.31");
+    let stacks = |cluster: &mut Cluster| {
+        cluster.network.more_pod_cidrs = vec!["fd85:1::/56".parse().unwrap()];
+        cluster.network.more_service_cidrs = vec!["fd85:2::/112".parse().unwrap()];
+        for host in &mut cluster.hosts {
+            host.more_internal_addresses = vec!["fd00::11".parse().unwrap()];
+        }
+    };
+    assert_eq!(first(stacks, "network.podCidr of two stacks with flannel"), "1.29");
 }
 
 /// A bundle that was built when its minor was refused brings its own catalogue.

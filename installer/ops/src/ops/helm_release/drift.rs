@@ -22,8 +22,7 @@ use crate::{Machine, OpError};
 const OWN: &str = "kubexm.io/changed-by-the-chart";
 /// Field manager of a comparison.
 const MANAGER: &str = "kubexm-drift";
-const DIFF: [&str; 6] =
-    ["diff", "--server-side", "--force-conflicts", "--field-manager=kubexm-drift", "--concurrency=8", "--filename"];
+const DIFF: [&str; 5] = ["diff", "--server-side", "--force-conflicts", "--field-manager=kubexm-drift", "--filename"];
 
 const APPLY: [&str; 5] = ["apply", "--server-side", "--force-conflicts", "--field-manager=helm", "--filename"];
 

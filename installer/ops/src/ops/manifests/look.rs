@@ -68,7 +68,7 @@ pub(super) fn is_same(machine: &Machine, op: &Manifests, objects: &[Value]) -> R
             }
             continue;
         }
-        let diff = on("diff", FORCE, &list(&objects)).args(["--concurrency=8", "--namespace", &namespace]);
+        let diff = on("diff", FORCE, &list(&objects)).args(["--namespace", &namespace]);
         if machine.try_run(&diff)?.code != 0 {
             return Ok(false);
         }
@@ -95,7 +95,7 @@ pub(super) fn differing(
             names.extend(found.changed);
             continue;
         }
-        let diff = on("diff", FORCE, &list(&objects)).args(["--concurrency=8", "--namespace", &namespace]);
+        let diff = on("diff", FORCE, &list(&objects)).args(["--namespace", &namespace]);
         let found = machine.try_run(&diff)?;
         if found.code > 1 {
             return Err(OpError::other(format!("`{diff}` failed: {}", found.tail())));
