@@ -38,7 +38,7 @@ pub(crate) fn push(request: &PushRequest<'_>) -> Result<String, OpError> {
         naming: Naming { target: target.clone(), namespace_override: None },
         kinds: Kinds { images: true, charts: false, files: false },
         choice: Choice::default(),
-        // It is the cluster's own registry: its tags name what the bundle has, as in the others of its own.
+        // It is the cluster's own registry: its tags name what the bundle has.
         overwrite_tags: true,
         rest_in_registry: false,
         dry_run: false,

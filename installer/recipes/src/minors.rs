@@ -32,7 +32,7 @@ const SITE_CA: u32 = 33;
 /// kubeadm's API can leave kube-proxy out (`proxy.disabled`); before, it pulls kube-proxy's image whatever is skipped
 /// (kubernetes/kubernetes#114979).
 const NO_KUBE_PROXY: u32 = 31;
-/// A pod can be told all addresses of its node (`status.hostIPs`, `PodHostIPs`, on by default).
+/// A pod can read all addresses of its node (`status.hostIPs`, `PodHostIPs`, on by default).
 const HOST_IPS: u32 = 29;
 /// kubeadm's API v1beta4, whose ClusterConfiguration has periods.
 const PERIODS: u32 = 31;
@@ -104,7 +104,7 @@ pub fn refused(cx: &PlanContext<'_>, version: &KubernetesVersion) -> Vec<RecipeE
     }
     if network::needs_host_ips(cx.cluster) && minor < HOST_IPS {
         let instead = format!(
-            "name one network, another plugin, or Kubernetes 1.{HOST_IPS} or later, whose pods can be told both addresses of their node"
+            "name one network, another plugin, or Kubernetes 1.{HOST_IPS} or later, whose pods can read both addresses of their node"
         );
         all.push((format!("network.podCidr of two stacks with {}", network.plugin.word()), instead));
     }

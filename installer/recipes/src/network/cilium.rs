@@ -8,7 +8,7 @@ use kubexm_spec::cluster::Cluster;
 use kubexm_spec::rendering::merged;
 use serde_json::{Map, Value, json};
 
-use super::options::option;
+use super::options::{chosen, option};
 use super::{chart, rollout};
 use crate::context::PlannedHost;
 use crate::draft::Draft;
@@ -69,10 +69,6 @@ pub(super) fn tunnel_port(options: &Map<String, Value>) -> Option<u64> {
 
 fn is_encrypted(cluster: &Cluster) -> bool {
     option(&cluster.network.options, "encryption.enabled").is_some_and(|value| *value == true)
-}
-
-fn chosen<'a>(cluster: &'a Cluster, (name, default): (&str, &'a str)) -> &'a str {
-    option(&cluster.network.options, name).and_then(Value::as_str).unwrap_or(default)
 }
 
 /// Installs the chart. The agents ask the API by the control plane's name, as kube-proxy and flannel do: without kube-proxy nobody else would

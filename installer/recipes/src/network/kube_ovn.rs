@@ -8,10 +8,10 @@ use kubexm_plan::op::{Link, NodeLabel};
 use kubexm_plan::{Step, Undo};
 use kubexm_spec::cluster::{Cluster, NetworkPlugin};
 use kubexm_spec::{ArtifactKey, Version};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::chart;
-use super::options::option;
+use super::options::chosen;
 use crate::context::{PlanContext, PlannedHost};
 use crate::draft::Draft;
 use crate::error::RecipeError;
@@ -32,10 +32,6 @@ pub(super) fn traits(cluster: &Cluster) -> Option<&'static NetworkTraits> {
 /// The network of the nodes' own ports, with its field; none with another plugin.
 pub(super) fn nodes_network(cluster: &Cluster) -> Option<(&'static str, &str)> {
     (cluster.network.plugin == NetworkPlugin::KubeOvn).then(|| ("options.ipv4.JOIN_CIDR", chosen(cluster, JOIN)))
-}
-
-fn chosen<'a>(cluster: &'a Cluster, (name, default): (&str, &'a str)) -> &'a str {
-    option(&cluster.network.options, name).and_then(Value::as_str).unwrap_or(default)
 }
 
 /// Its pods have older copies of plugins of the bundle, and write them over those where they put their own: they get a folder of their own,

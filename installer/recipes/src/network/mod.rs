@@ -53,7 +53,7 @@ pub fn is_left_to_operator(cluster: &Cluster) -> bool {
     cluster.network.plugin == NetworkPlugin::None
 }
 
-/// Whether its pods have to be told every address of their node.
+/// Whether its pods read every address of their node.
 pub fn needs_host_ips(cluster: &Cluster) -> bool {
     cluster.network.plugin == NetworkPlugin::Flannel && cluster.network.has_two_stacks()
 }
